@@ -1,0 +1,12 @@
+from django.apps import AppConfig
+from django.db.models.signals import post_migrate
+
+
+class RegistryConfig(AppConfig):
+    name = "registry"
+    verbose_name = "Registry"
+
+    def ready(self) -> None:
+        from registry.grants import grant_app_role  # noqa: PLC0415 - needs loaded apps
+
+        post_migrate.connect(grant_app_role, dispatch_uid="registry.grant_app_role")

@@ -1,0 +1,34 @@
+"""Model fields that every app uses."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.db import models
+
+
+class ReceivedJSONField(models.TextField[Any, Any]):
+    """JSON that users own, kept as text: key order and every number stay as they came.
+
+    ``jsonb`` reorders keys, and the order of a schema's properties matters to models.
+    """
+
+    description = "JSON as received"
+
+    def from_db_value(self, value: str | None, expression: object, connection: object) -> Any:
+        return None if value is None else json.loads(value)
+
+    def to_python(self, value: Any) -> Any:
+        return value
+
+    def get_prep_value(self, value: Any) -> str | None:
+        return None if value is None else dump_received(value)
+
+    def value_to_string(self, obj: models.Model) -> str:
+        return dump_received(self.value_from_object(obj))
+
+
+def dump_received(value: Any) -> str:
+    """Return ``value`` as JSON text without reordering anything."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

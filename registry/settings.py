@@ -1,0 +1,268 @@
+"""All configuration, in one place; this module alone reads the environment.
+
+With nothing set, everything is embedded in the data folder: PostgreSQL and Valkey on sockets,
+the bundled embedding model. ``DATABASE_URL``, ``REDIS_URL``, ``BROKER_URL`` and
+``EMBEDDING_MODEL`` point elsewhere. Importing settings starts nothing and writes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import django_stubs_ext
+from django.core.exceptions import ImproperlyConfigured
+
+from registry.embedded.instance import Instance, default_data_dir
+
+django_stubs_ext.monkeypatch()
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+
+def _text(name: str, default: str = "") -> str:
+    return os.environ.get(name, default)
+
+
+def _flag(name: str, *, default: bool) -> bool:
+    value = os.environ.get(name, "").strip().lower()
+    if value in {"", "1", "true", "yes", "on", "0", "false", "no", "off"}:
+        return default if value == "" else value in {"1", "true", "yes", "on"}
+    raise ImproperlyConfigured(f"{name} is {value!r}; allowed are true and false.")
+
+
+def _number(name: str, default: int, *, least: int = 0) -> int:
+    value = os.environ.get(name, "").strip() or str(default)
+    if not value.isdecimal() or int(value) < least:
+        raise ImproperlyConfigured(f"{name} is {value!r}; allowed are whole numbers from {least}.")
+    return int(value)
+
+
+def _words(name: str, default: str) -> list[str]:
+    return [word.strip() for word in _text(name, default).split(",") if word.strip()]
+
+
+def _database(url: str) -> dict[str, Any]:
+    parts = urlsplit(url)
+    if parts.scheme not in {"postgres", "postgresql"}:
+        raise ImproperlyConfigured(
+            f"DATABASE_URL starts with {parts.scheme!r}; allowed is postgresql://…"
+        )
+    options = dict(parse_qsl(parts.query))
+    return {
+        "NAME": unquote(parts.path.lstrip("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": unquote(parts.hostname or options.pop("host", "")),
+        "PORT": str(parts.port or ""),
+        "OPTIONS": options,
+    }
+
+
+# -- where this instance is ------------------------------------------------------------------
+
+DATA_DIR = Path(_text("DATA_DIR") or default_data_dir(BASE_DIR))
+INSTANCE = Instance(DATA_DIR)
+DATABASE_URL = _text("DATABASE_URL")
+DATABASE_IS_EMBEDDED = not DATABASE_URL
+# "owner" for migrations: the role that serves owns no table and cannot TRUNCATE.
+DATABASE_ROLE = _text("DATABASE_ROLE", "app")
+if DATABASE_ROLE == "owner" and _text("MIGRATION_DATABASE_URL"):
+    DATABASE_URL = _text("MIGRATION_DATABASE_URL")
+# Named by the migrations' grants; the role itself is made by whoever sets the server up.
+DATABASE_APP_ROLE = _text("DATABASE_APP_ROLE", "registry_app")
+
+DATABASES: dict[str, dict[str, Any]] = {
+    "default": {
+        "ENGINE": "django.db.backends.postgresql",
+        **(
+            _database(DATABASE_URL)
+            if DATABASE_URL
+            else INSTANCE.database_settings("owner" if DATABASE_ROLE == "owner" else "app")
+        ),
+        "CONN_MAX_AGE": _number("DATABASE_CONN_MAX_AGE", 600),
+        "CONN_HEALTH_CHECKS": True,
+        "ATOMIC_REQUESTS": False,
+        "TEST": {"NAME": _text("TEST_DATABASE_NAME") or None},
+    }
+}
+DATABASES["default"].setdefault("OPTIONS", {}).update(
+    {
+        "connect_timeout": _number("DATABASE_CONNECT_TIMEOUT", 5, least=1),
+        "application_name": "agent-registry",
+        # A lock held too long is an error with a name, not a request that hangs.
+        "options": f"-c lock_timeout={_number('DATABASE_LOCK_TIMEOUT_MS', 15000)}",
+    }
+)
+
+REDIS_URL = _text("REDIS_URL") or INSTANCE.redis_url
+BROKER_URL = _text("BROKER_URL") or _text("REDIS_URL") or INSTANCE.broker_url
+REDIS_IS_EMBEDDED = not _text("REDIS_URL")
+
+# -- secrets and hosts -----------------------------------------------------------------------
+
+DEBUG = _flag("DEBUG", default=False)
+SECRET_KEY = _text("SECRET_KEY") or (
+    INSTANCE.secret_key_path.read_text().strip() if INSTANCE.secret_key_path.exists() else ""
+)
+if not SECRET_KEY:
+    # Only commands that need no secret run without one; `up` writes the file first.
+    SECRET_KEY = "set SECRET_KEY, or start with `manage.py up`"  # noqa: S105
+ALLOWED_HOSTS = _words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = _words("CSRF_TRUSTED_ORIGINS", "")
+SECURE_PROXY_SSL_HEADER = (
+    ("HTTP_X_FORWARDED_PROTO", "https") if _flag("BEHIND_TLS_PROXY", default=False) else None
+)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _flag("BEHIND_TLS_PROXY", default=False)
+SESSION_COOKIE_HTTPONLY = True
+
+# -- Django ----------------------------------------------------------------------------------
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "rest_framework",
+    "drf_spectacular",
+    "pgtrigger",
+    "registry.apps.RegistryConfig",
+    "retrieval.apps.RetrievalConfig",
+    "agents.apps.AgentsConfig",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "registry.urls"
+WSGI_APPLICATION = "registry.wsgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_I18N = False
+USE_TZ = True
+
+STATIC_URL = "static/"
+STATIC_ROOT = DATA_DIR / "static"
+# Static files are served from the packages themselves: no collect step on one machine.
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = False
+
+CACHES = {
+    "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL},
+}
+
+# -- uploads, extraction, models ---------------------------------------------------------------
+
+MAX_UPLOAD_BYTES = _number("MAX_UPLOAD_MB", 50, least=1) * 1024 * 1024
+DATA_UPLOAD_MAX_MEMORY_SIZE = None  # the API's parsers limit bodies and say so by name
+FILE_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
+MAX_JSON_BYTES = _number("MAX_JSON_MB", 55, least=1) * 1024 * 1024
+MAX_CONTEXT_BYTES = 64 * 1024
+
+EMBEDDING_MODEL = _text("EMBEDDING_MODEL", "all-MiniLM-L6-v2")
+RERANK_MODEL = _text("RERANK_MODEL")
+MODELS_DIR = Path(_text("MODELS_DIR") or INSTANCE.models_dir)
+
+# -- Celery ------------------------------------------------------------------------------------
+
+CELERY_BROKER_URL = BROKER_URL
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_PUBLISH_RETRY = False
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_DEFAULT_QUEUE = "default"
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_SEND_TASK_EVENTS = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    # A broker that hangs must not block the upload that only wants to leave a hint.
+    "socket_timeout": 2,
+    "socket_connect_timeout": 2,
+    "visibility_timeout": 600,
+}
+BUILD_LEASE_SECONDS = _number("BUILD_LEASE_SECONDS", 120, least=5)
+BUILD_MAX_ATTEMPTS = 3
+REAPER_INTERVAL_SECONDS = _number("REAPER_INTERVAL_SECONDS", 5, least=1)
+CELERY_BEAT_SCHEDULE = {
+    "look for due builds": {
+        "task": "retrieval.look_for_due_builds",
+        "schedule": REAPER_INTERVAL_SECONDS,
+        "options": {"expires": 30, "queue": "default"},
+    },
+    "forget old idempotency records": {
+        "task": "registry.forget_old_idempotency_records",
+        "schedule": 3600,
+    },
+}
+
+# -- API ---------------------------------------------------------------------------------------
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["registry.api.ApiKeyAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["registry.api.ScopePermission"],
+    "DEFAULT_PARSER_CLASSES": ["registry.api.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["registry.api.UTF8JSONRenderer"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "registry.api.problem_response",
+    "UNAUTHENTICATED_USER": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Agent registry",
+    "DESCRIPTION": "Versioned agent configuration and reproducible retrieval.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "SERVE_PERMISSIONS": [],
+    "SERVE_AUTHENTICATION": [],
+    "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+}
+
+# -- logs --------------------------------------------------------------------------------------
+
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "plain": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"},
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["stderr"], "level": _text("LOG_LEVEL", "INFO")},
+    "loggers": {"django.server": {"level": "WARNING"}},
+}

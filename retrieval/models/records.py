@@ -1,0 +1,101 @@
+"""Questions' vectors and traces: what makes an answer repeatable and traceable."""
+
+from __future__ import annotations
+
+import uuid
+
+import pgtrigger
+from django.db import models
+from pgvector.django import VectorField
+
+from registry.fields import ReceivedJSONField
+from registry.immutability import guard, raise_refusal, refuse, refuse_truncate, unchanged
+from retrieval.models.knowledge_bases import EmbeddingModel
+
+
+class QueryEmbedding(models.Model):
+    """The one vector of a question, for ever, while a published version pins its model.
+
+    ``kept`` is set when the question was first put to a published version; other rows (drafts,
+    the test box) may be removed after a while.
+    """
+
+    model = models.ForeignKey(EmbeddingModel, on_delete=models.PROTECT, related_name="+")
+    query_digest = models.CharField(max_length=71)
+    vector = VectorField()
+    kept = models.BooleanField(default=False)
+    provenance = models.TextField(help_text="Library, version, graph and CPU that computed it.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["model", "query_digest"], name="query_embedding_once"),
+        ]
+        triggers = [
+            guard(
+                "immutable",
+                pgtrigger.Update,
+                f"""
+                IF NOT (
+                    {unchanged("id", "model_id", "query_digest", "vector", "provenance")}
+                    AND NEW.kept
+                ) THEN
+                    {raise_refusal("a question has one vector")}
+                END IF;
+                """,
+            ),
+            guard(
+                "kept_while_pinned",
+                pgtrigger.Delete,
+                f"""
+                IF OLD.kept AND EXISTS (
+                    SELECT 1 FROM retrieval_snapshotpin AS p
+                    JOIN retrieval_indexsnapshot AS s ON s.id = p.snapshot_id
+                    WHERE s.model_id = OLD.model_id
+                ) THEN
+                    {raise_refusal("a published version may be asked this again")}
+                END IF;
+                """,
+            ),
+            refuse_truncate(),
+        ]
+
+    def __str__(self) -> str:
+        return self.query_digest
+
+
+class Trace(models.Model):
+    """The record of one resolution or retrieval: values only, so that it outlives all else."""
+
+    class Kind(models.TextChoices):
+        RESOLVE = "resolve"
+        RETRIEVE = "retrieve"
+        CALL = "call"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    at = models.DateTimeField(auto_now_add=True, db_index=True)
+    kind = models.CharField(max_length=16, choices=Kind.choices)
+    api_key_name = models.CharField(max_length=200, blank=True)
+    agent_slug = models.CharField(max_length=100, db_index=True)
+    version_number = models.PositiveIntegerField(null=True, help_text="Null for the draft.")
+    draft_revision = models.PositiveIntegerField(null=True)
+    manifest_digest = models.CharField(max_length=71, blank=True)
+    conversation_id = models.CharField(max_length=200, blank=True)
+    arguments = ReceivedJSONField(default=dict)
+    decisions = ReceivedJSONField(default=list)
+    groups = ReceivedJSONField(
+        default=list,
+        help_text="Per knowledge base: snapshot, applied, chunk digests with confidences, receipt.",
+    )
+    receipt = models.CharField(max_length=71, blank=True)
+
+    class Meta:
+        ordering = ["-at", "id"]
+        indexes = [
+            models.Index(fields=["agent_slug", "-at"], name="trace_agent"),
+            models.Index(fields=["conversation_id"], name="trace_conversation"),
+        ]
+        triggers = [refuse("immutable", pgtrigger.Update, "a trace never changes")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.agent_slug} {self.id}"
