@@ -130,9 +130,7 @@ def revoke_api_key(*, actor: Actor, key_id: uuid.UUID) -> None:
             return
         row.revoked_at = timezone.now()
         row.save(update_fields=["revoked_at"])
-        audit.record(
-            actor=actor, action="api_key.revoked", object_type="api_key", object_id=row.id
-        )
+        audit.record(actor=actor, action="api_key.revoked", object_type="api_key", object_id=row.id)
 
 
 def authenticate(key: str) -> Access:

@@ -4,7 +4,7 @@ import os
 
 from celery import Celery
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "registry.settings")  # noqa: TID251
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "registry.settings")
 
 app = Celery("registry")
 app.config_from_object("django.conf:settings", namespace="CELERY")

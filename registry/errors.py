@@ -48,8 +48,8 @@ class RegistryError(Exception):
     """
 
     status: ClassVar[int] = 500
-    title: ClassVar[str] = "Error"
-    default_code: ClassVar[str] = "error"
+    title: ClassVar[str] = "Internal error"
+    default_code: ClassVar[str] = "internal_error"
 
     def __init__(
         self,

@@ -88,5 +88,3 @@ class IdempotencyRecord(models.Model):
 
     def __str__(self) -> str:
         return self.key
-
-

@@ -53,9 +53,7 @@ def _integer(text: str) -> int:
 def _float(text: str) -> float:
     value = float(text)
     if value in (float("inf"), float("-inf")):
-        raise _refuse(
-            "A number is too large to be read.", value=text, code="json.number_too_large"
-        )
+        raise _refuse("A number is too large to be read.", value=text, code="json.number_too_large")
     return value
 
 

@@ -2,6 +2,6 @@ import os
 
 from django.core.wsgi import get_wsgi_application
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "registry.settings")  # noqa: TID251
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "registry.settings")
 
 application = get_wsgi_application()

@@ -215,9 +215,7 @@ class Tool(models.Model):
                 condition=models.Q(
                     type="rag", knowledge_base__isnull=False, parameters__isnull=True
                 )
-                | models.Q(
-                    type="function", knowledge_base__isnull=True, parameters__isnull=False
-                ),
+                | models.Q(type="function", knowledge_base__isnull=True, parameters__isnull=False),
             ),
         ]
         triggers = _part_of_a_draft()

@@ -208,5 +208,3 @@ class Purge(models.Model):
 
     def __str__(self) -> str:
         return f"purge of revision {self.revision_id}"
-
-

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pgtrigger
 from django.db import models
 
@@ -247,5 +246,3 @@ class BuildPiece(models.Model):
 
     def __str__(self) -> str:
         return f"{self.snapshot_id}: {self.name}"
-
-
