@@ -49,6 +49,19 @@ class Instance:
         return self.data_dir / "valkey"
 
     @property
+    def new_postgres_dir(self) -> Path:
+        """Where a database is made before it is moved, whole, to ``postgres_dir``."""
+        return self.data_dir / "postgres.new"
+
+    @property
+    def hba_path(self) -> Path:
+        return self.data_dir / "pg_hba.conf"
+
+    @property
+    def ident_path(self) -> Path:
+        return self.data_dir / "pg_ident.conf"
+
+    @property
     def programs_dir(self) -> Path:
         """Where the server programs are copied when their user cannot reach the packages."""
         return self.data_dir / "programs"

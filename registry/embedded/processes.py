@@ -1,0 +1,130 @@
+"""Start and stop child processes that never outlive their parent."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import psutil
+
+from registry.embedded.accounts import Account
+
+Pause = Callable[[float], None]
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+_TICK = 0.05
+
+
+class Running(Protocol):
+    """A child that was started and can be stopped."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None:
+        """Return the exit code once it has ended, else None."""
+
+    def stop(self) -> None:
+        """Stop it in its own best way, by force in the end; return once it is gone."""
+
+
+def spawn(
+    argv: Sequence[str | Path],
+    *,
+    death_signal: signal.Signals,
+    output: IO[bytes] | int,
+    account: Account | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    stderr: IO[bytes] | int = subprocess.STDOUT,
+) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own, as ``account`` if that is another user.
+
+    When this process dies, however it dies, the child gets ``death_signal`` (on Linux).
+    ``env`` None inherits the environment.
+    """
+    parent = os.getpid()
+
+    def tie_to_parent() -> None:
+        # Runs after the change of user, which would clear the signal again.
+        if _LIBC is not None:
+            _LIBC.prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
+            if os.getppid() != parent:
+                os._exit(1)
+
+    as_account: dict[str, Any] = {}
+    if account is not None and account.switch:
+        # Without an empty list the child would keep root's supplementary groups.
+        as_account = {"user": account.uid, "group": account.gid, "extra_groups": []}
+    return subprocess.Popen(  # noqa: S603 - programs of this environment, no shell
+        [str(word) for word in argv],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=stderr,
+        env=env,
+        cwd=cwd,
+        start_new_session=True,
+        preexec_fn=tie_to_parent,
+        **as_account,
+    )
+
+
+def stop(process: subprocess.Popen[bytes], steps: Sequence[tuple[signal.Signals, float]]) -> None:
+    """Send each signal, wait its seconds, and end with SIGKILL to the whole session.
+
+    What the child left running in its session is killed as well.
+    """
+    for number, seconds in steps:
+        if process.poll() is not None:
+            break
+        process.send_signal(number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def working_in(folder: Path) -> list[psutil.Process]:
+    """Return the processes whose working directory is ``folder``.
+
+    A PostgreSQL server and all its helpers work in their data folder, whoever started them, so
+    this finds a server where a pid file may be stale and its number long another program's.
+    """
+    wanted = str(folder)
+    return [
+        process
+        for process in psutil.process_iter(["cwd"])
+        if process.info["cwd"] == wanted and process.pid != os.getpid()
+    ]
+
+
+def end(processes: Sequence[psutil.Process], number: signal.Signals, seconds: float) -> None:
+    """Send a signal to processes that are not our children, wait, then kill what is left."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(number)
+    _, alive = psutil.wait_procs(processes, timeout=seconds)
+    for process in alive:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(alive, timeout=seconds)
+
+
+def wait_until(condition: Callable[[], bool], *, seconds: float, pause: Pause = time.sleep) -> bool:
+    """Return True as soon as ``condition`` holds, False after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        pause(_TICK)
+    return True
