@@ -15,7 +15,7 @@ from registry.embedded.instance import DATABASE, ROLES, Instance, Role
 def answers(instance: Instance, role: Role = "app") -> bool:
     """Tell whether the instance's database takes connections now."""
     try:
-        psycopg.connect(**instance.postgres_dsn_parts(role), connect_timeout=3).close()
+        psycopg.connect(instance.postgres_dsn(role), connect_timeout=3).close()
     except psycopg.OperationalError:
         return False
     return True
@@ -74,4 +74,4 @@ def _set_up_extension(instance: Instance, database: str) -> tuple[str, str]:
 
 
 def _superuser(instance: Instance, database: str) -> psycopg.Connection[tuple[Any, ...]]:
-    return psycopg.connect(**instance.postgres_dsn_parts("superuser", database), autocommit=True)
+    return psycopg.connect(instance.postgres_dsn("superuser", database), autocommit=True)

@@ -134,14 +134,10 @@ class Instance:
             "PORT": str(PORT),
         }
 
-    def postgres_dsn_parts(self, role: Role = "app", database: str = DATABASE) -> dict[str, str]:
-        """Return the keyword arguments of ``psycopg.connect`` for ``role``."""
-        return {
-            "host": str(self.socket_dir),
-            "port": str(PORT),
-            "user": ROLES[role],
-            "dbname": database,
-        }
+    def postgres_dsn(self, role: Role = "app", database: str = DATABASE) -> str:
+        """Return the connection string of libpq and psycopg for ``role``."""
+        host = str(self.socket_dir).replace("\\", "\\\\").replace("'", "\\'")
+        return f"host='{host}' port={PORT} user={ROLES[role]} dbname={database}"
 
 
 def default_data_dir(base: Path) -> Path:

@@ -223,7 +223,7 @@ def _wait_until_ready(
     say: Say,
 ) -> None:
     log_path = instance.log_dir / _LOG
-    address = instance.postgres_dsn_parts("superuser", "postgres")
+    address = instance.postgres_dsn("superuser", "postgres")
     begun = time.monotonic()
     recovering = False
 
@@ -234,7 +234,7 @@ def _wait_until_ready(
                 f"PostgreSQL ended at once: {last_line(log_path, since=since)} (more in {log_path})."
             )
         try:
-            psycopg.connect(**address, connect_timeout=5).close()
+            psycopg.connect(address, connect_timeout=5).close()
         except psycopg.OperationalError as error:
             if not recovering and time.monotonic() - begun > _USUAL_SECONDS:
                 recovering = True
