@@ -1,0 +1,43 @@
+"""Embedding models: the bundled one, and any other by name. The one importer of their libraries.
+
+``encoder_for(name)`` gives the model; what it can do is in ``Encoder``.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from django.conf import settings
+
+from retrieval.encoders.base import SPECIAL_TOKENS, Encoder, Vector
+from retrieval.encoders.bundled import DEFAULT_MODEL, BundledEncoder
+from retrieval.encoders.named import NamedEncoder
+
+__all__ = ["DEFAULT_MODEL", "SPECIAL_TOKENS", "Encoder", "Vector", "encoder_for"]
+
+_loaded: dict[str, Encoder] = {}
+_loading = threading.Lock()
+
+
+def encoder_for(name: str) -> Encoder:
+    """Return the model of this name, loaded once per process.
+
+    The graph of the bundled model is kept in the setting ``MODELS_DIR``. Raises ``Unavailable``,
+    code ``model.not_available``, naming the model; nothing is ever downloaded. A failure is not
+    remembered: a model that was installed meanwhile is found.
+    """
+    encoder = _loaded.get(name)
+    if encoder is None:
+        with _loading:
+            encoder = _loaded.get(name)
+            if encoder is None:
+                encoder = _load(name)
+                _loaded[name] = encoder
+    return encoder
+
+
+def _load(name: str) -> Encoder:
+    if name == DEFAULT_MODEL:
+        return BundledEncoder(Path(settings.MODELS_DIR))
+    return NamedEncoder(name)

@@ -1,0 +1,106 @@
+"""The bundled model, all-MiniLM-L6-v2, on onnxruntime: the same bits whatever is encoded with it.
+
+Texts run one by one. At the usual chunk sizes that costs nothing against batches, and no padding
+or companion can reach a vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from tokenizers import Tokenizer
+
+from registry.canonical import digest_bytes
+from retrieval.encoders.base import SPECIAL_TOKENS, Encoder, Vector, processor, unit
+from retrieval.encoders.graph import Graph, bundled_model_dir, ensure_graph
+
+DEFAULT_MODEL = "all-MiniLM-L6-v2"
+_MAX_TOKENS = 256
+
+
+class BundledEncoder(Encoder):
+    """all-MiniLM-L6-v2 in float32 on one processor core."""
+
+    name = DEFAULT_MODEL
+    dimensions = 384
+    max_tokens = _MAX_TOKENS
+
+    def __init__(self, models_dir: Path) -> None:
+        """Load the model; the first process on a machine writes its graph into ``models_dir``.
+
+        Raises ``Unavailable``, code ``model.not_available``, where weights or exporter are
+        missing.
+        """
+        source = bundled_model_dir()
+        self._graph: Graph = ensure_graph(models_dir)
+        content = (source / "tokenizer.json").read_bytes()
+        self._tokenizer_digest = digest_bytes(content)
+        self._tokenizer = Tokenizer.from_buffer(content)
+        # The file asks for both, at 128 tokens: long texts would be cut without a word.
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._first: int = self._tokenizer.token_to_id("[CLS]")
+        self._last: int = self._tokenizer.token_to_id("[SEP]")
+        self._session = onnxruntime.InferenceSession(
+            str(self._graph.path), _session_options(), providers=["CPUExecutionProvider"]
+        )
+
+    def encode_query(self, text: str) -> Vector:
+        return self._encode(self._ids(text)[: self.max_tokens - SPECIAL_TOKENS])
+
+    def encode_passages(self, texts: Sequence[str]) -> Vector:
+        vectors = np.empty((len(texts), self.dimensions), dtype=np.float32)
+        for number, text in enumerate(texts):
+            ids = self._ids(text)
+            self._require_fit(number, len(ids))
+            vectors[number] = self._encode(ids)
+        return vectors
+
+    def token_offsets(self, text: str) -> list[tuple[int, int]]:
+        offsets: list[tuple[int, int]] = self._tokenizer.encode(
+            text, add_special_tokens=False
+        ).offsets
+        return offsets
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "schema": 1,
+            "weights": self._graph.weights_digest,
+            "tokenizer": self._tokenizer_digest,
+            "pooling": "mean",
+            "maxTokens": self.max_tokens,
+            "prompts": {"query": "", "passage": ""},
+            "normalisation": "l2",
+            "arithmetic": "fp32",
+        }
+
+    @cached_property
+    def provenance(self) -> str:
+        versions = " ".join(
+            f"{package}-{metadata.version(package)}"
+            for package in ("onnxruntime", "tokenizers", "numpy")
+        )
+        return f"{versions} graph {self._graph.digest} on {processor()}"
+
+    def _ids(self, text: str) -> list[int]:
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def _encode(self, ids: list[int]) -> Vector:
+        tokens = np.array([[self._first, *ids, self._last]], dtype=np.int64)
+        hidden: Vector = self._session.run(None, {"input_ids": tokens})[0][0]
+        return unit(hidden.mean(axis=0, dtype=np.float32))
+
+
+def _session_options() -> onnxruntime.SessionOptions:
+    options = onnxruntime.SessionOptions()
+    # Two processes of one thread do more than one process of two.
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    return options
