@@ -9,7 +9,9 @@ the log files under root's hands.
 from __future__ import annotations
 
 import os
+import secrets
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from registry.embedded.accounts import Account, name_of, server_account, unreachable_part
@@ -18,6 +20,8 @@ from registry.embedded.instance import Instance
 
 _PRIVATE = 0o700
 _PASSABLE = 0o711
+# What a data folder may hold before a server was ever started in it.
+_BEFORE_FIRST_START = frozenset({"models", "static", "logs", "beat", "secret_key", "users.lock"})
 
 
 def prepare_folders(instance: Instance) -> Account:
@@ -32,6 +36,7 @@ def prepare_folders(instance: Instance) -> Account:
         _make_data_dir(instance, account)
         for folder in (instance.log_dir, instance.models_dir, instance.beat_dir):
             folder.mkdir(mode=_PRIVATE, exist_ok=True)
+        _make_secret_key(instance.secret_key_path)
         _make_server_folder(instance.valkey_dir, account)
         _make_server_folder(instance.socket_dir, account)
     except OSError as error:
@@ -60,10 +65,10 @@ def _check_data_dir(instance: Instance, account: Account) -> None:
             "or choose another folder with --data-dir."
         )
     names = {entry.name for entry in folder.iterdir()}
-    if names and not names & {instance.lock_path.name, instance.postgres_dir.name}:
+    if instance.lock_path.name not in names and (strangers := names - _BEFORE_FIRST_START):
         raise StartFailed(
-            f"The folder {folder} holds other files ({', '.join(sorted(names)[:3])}): choose an "
-            "empty or a new one with --data-dir."
+            f"The folder {folder} holds other files ({', '.join(sorted(strangers)[:3])}): choose "
+            "an empty or a new one with --data-dir."
         )
 
 
@@ -92,3 +97,19 @@ def _make_server_folder(folder: Path, account: Account) -> None:
     if account.switch:
         os.chown(folder, account.uid, account.gid, follow_symlinks=False)
     folder.chmod(_PRIVATE)
+
+
+def _make_secret_key(path: Path) -> None:
+    """Write a secret key that only its owner reads, unless there is one; never half of one."""
+    if path.exists():
+        return
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    partial.unlink(missing_ok=True)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_urlsafe(48))
+        file.flush()
+        os.fsync(file.fileno())
+    with suppress(FileExistsError):
+        os.link(partial, path)
+    partial.unlink()

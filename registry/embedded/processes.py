@@ -33,62 +33,21 @@ class Running(Protocol):
     def poll(self) -> int | None:
         """Return the exit code once it has ended, else None."""
 
-    def stop(self) -> None:
-        """Stop it in its own best way, by force in the end; return once it is gone."""
-
-
-def spawn(
-    argv: Sequence[str | Path],
+    def stop(
+    process: subprocess.Popen[bytes],
+    steps: Sequence[tuple[signal.Signals, float]],
     *,
-    death_signal: signal.Signals,
-    output: IO[bytes] | int,
-    account: Account | None = None,
-    env: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
-    stderr: IO[bytes] | int = subprocess.STDOUT,
-) -> subprocess.Popen[bytes]:
-    """Start a program in a session of its own, as ``account`` if that is another user.
+    hurry: Callable[[], bool] = lambda: False,
+) -> None:
+    """Send each signal, wait its seconds, and end with SIGKILL to the whole process group.
 
-    When this process dies, however it dies, the child gets ``death_signal`` (on Linux).
-    ``env`` None inherits the environment.
-    """
-    parent = os.getpid()
-
-    def tie_to_parent() -> None:
-        # Runs after the change of user, which would clear the signal again.
-        if _LIBC is not None:
-            _LIBC.prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
-            if os.getppid() != parent:
-                os._exit(1)
-
-    as_account: dict[str, Any] = {}
-    if account is not None and account.switch:
-        # Without an empty list the child would keep root's supplementary groups.
-        as_account = {"user": account.uid, "group": account.gid, "extra_groups": []}
-    return subprocess.Popen(  # noqa: S603 - programs of this environment, no shell
-        [str(word) for word in argv],
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=stderr,
-        env=env,
-        cwd=cwd,
-        start_new_session=True,
-        preexec_fn=tie_to_parent,
-        **as_account,
-    )
-
-
-def stop(process: subprocess.Popen[bytes], steps: Sequence[tuple[signal.Signals, float]]) -> None:
-    """Send each signal, wait its seconds, and end with SIGKILL to the whole session.
-
-    What the child left running in its session is killed as well.
+    What the child left running in its group is killed as well. No wait outlasts ``hurry``.
     """
     for number, seconds in steps:
         if process.poll() is not None:
             break
         process.send_signal(number)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(seconds)
+        wait_until(lambda: process.poll() is not None or hurry(), seconds=seconds)
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
