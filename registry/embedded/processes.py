@@ -33,7 +33,52 @@ class Running(Protocol):
     def poll(self) -> int | None:
         """Return the exit code once it has ended, else None."""
 
-    def stop(
+    def stop(self) -> None:
+        """Stop it in its own best way, by force in the end; return once it is gone."""
+
+
+def spawn(
+    argv: Sequence[str | Path],
+    *,
+    death_signal: signal.Signals,
+    output: IO[bytes] | int,
+    account: Account | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    stderr: IO[bytes] | int = subprocess.STDOUT,
+) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own, as ``account`` if that is another user.
+
+    When this process dies, however it dies, the child gets ``death_signal`` (on Linux).
+    ``env`` None inherits the environment.
+    """
+    parent = os.getpid()
+
+    def tie_to_parent() -> None:
+        # Runs after the change of user, which would clear the signal again.
+        if _LIBC is not None:
+            _LIBC.prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
+            if os.getppid() != parent:
+                os._exit(1)
+
+    as_account: dict[str, Any] = {}
+    if account is not None and account.switch:
+        # Without an empty list the child would keep root's supplementary groups.
+        as_account = {"user": account.uid, "group": account.gid, "extra_groups": []}
+    return subprocess.Popen(  # noqa: S603 - programs of this environment, no shell
+        [str(word) for word in argv],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=stderr,
+        env=env,
+        cwd=cwd,
+        start_new_session=True,
+        preexec_fn=tie_to_parent,
+        **as_account,
+    )
+
+
+def stop(
     process: subprocess.Popen[bytes],
     steps: Sequence[tuple[signal.Signals, float]],
     *,
