@@ -25,8 +25,12 @@ def size_of(path: Path) -> int:
 
 def last_line(path: Path, *, since: int = 0) -> str:
     """Return the last line that says something, of what was written after byte ``since``."""
+    if not path.exists():
+        return ""
+    size = size_of(path)
     with path.open("rb") as log:
-        log.seek(max(since, size_of(path) - _READ_AT_MOST))
+        # A smaller file than before is a new one: the old one was rotated away.
+        log.seek(max(since if since <= size else 0, size - _READ_AT_MOST))
         lines = log.read().decode("utf-8", "replace").splitlines()
     return next((line.strip()[:_SHOWN_LINE] for line in reversed(lines) if line.strip()), "")
 

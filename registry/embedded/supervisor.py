@@ -37,12 +37,10 @@ class Program:
         stop_steps: Sequence[tuple[signal.Signals, float]],
         hurry: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._since = size_of(log_path)
         with open_log(log_path) as log:
             self._process: subprocess.Popen[bytes] = spawn(
                 argv, death_signal=death_signal, output=log, cwd=cwd
             )
-        self._log_path = log_path
         self._stop_steps = stop_steps
         self._hurry = hurry
 
@@ -56,9 +54,6 @@ class Program:
     def stop(self) -> None:
         stop(self._process, self._stop_steps, hurry=self._hurry)
 
-    def last_words(self) -> str:
-        return last_line(self._log_path, since=min(self._since, size_of(self._log_path)))
-
 
 @dataclass(slots=True)
 class _Child:
@@ -66,6 +61,7 @@ class _Child:
     start: Callable[[], Running]
     running: Running
     watch: LogWatch
+    log_since: int
     started_at: float
     failures: int = 0
     start_at: float | None = None  # set while it waits to be started again
@@ -81,20 +77,25 @@ class Supervisor:
         self._say = say
         self._changed = changed
         self._children: list[_Child] = []
+        self.starting = True  # set False once everything runs
 
     def start(self, name: str, start: Callable[[], R], *, show: re.Pattern[str]) -> R:
         """Start a child and keep it running from now on; returns it.
 
         Lines of its log that match ``show`` are repeated to the person.
         """
-        watch = LogWatch(self._log_dir / f"{name}.log", show)
+        log_path = self._log_dir / f"{name}.log"
+        watch, log_since = LogWatch(log_path, show), size_of(log_path)
         running = start()
-        self._children.append(_Child(name, start, running, watch, time.monotonic()))
+        self._children.append(_Child(name, start, running, watch, log_since, time.monotonic()))
         self._changed(self._pids())
         return running
 
     def check(self) -> None:
-        """Repeat what the logs say that matters; start again what has ended by itself."""
+        """Repeat what the logs say that matters; start again what has ended by itself.
+
+        While ``starting``, a child that ends means that it cannot run: raises StartFailed.
+        """
         for child in self._children:
             self._repeat_news(child)
             now = time.monotonic()
@@ -121,6 +122,12 @@ class Supervisor:
 
     def _schedule_start(self, child: _Child, code: int, now: float) -> None:
         child.running.stop()  # whatever else is left in its session
+        if self.starting:
+            log_path = self._log_dir / f"{child.name}.log"
+            raise StartFailed(
+                f"{child.name} ended at once ({_ending(code)}): "
+                f"{last_line(log_path, since=child.log_since)} (more in {log_path})."
+            )
         if now - child.started_at > _STEADY_SECONDS:
             child.failures = 0
         delay = min(_LONGEST_BACK_OFF, 2.0**child.failures)
