@@ -28,13 +28,13 @@ from registry.errors import (
     TooLarge,
     Unauthenticated,
     Unavailable,
+    problem,
 )
 from registry.strict_json import loads
 
 logger = logging.getLogger("registry.api")
 
 PROBLEM = "application/problem+json"
-_TYPE_BASE = "urn:agent-registry:problem:"
 
 
 class ApiKeyAuthentication(BaseAuthentication):
@@ -107,21 +107,6 @@ class UTF8JSONRenderer(BaseRenderer):
         return json.dumps(
             data, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str
         ).encode("utf-8")
-
-
-def problem(error: RegistryError) -> dict[str, Any]:
-    """Return the problem document of ``error``."""
-    document: dict[str, Any] = {
-        "type": _TYPE_BASE + error.code,
-        "title": error.title,
-        "status": error.status,
-        "code": error.code,
-        "detail": error.detail,
-        **error.data,
-    }
-    if error.errors:
-        document["errors"] = [field.as_json() for field in error.errors]
-    return document
 
 
 class _FrameworkError(RegistryError):

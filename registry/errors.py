@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 _SHOWN_LENGTH = 200
+_TYPE_BASE = "urn:agent-registry:problem:"
 
 
 def shown(value: object) -> Any:
@@ -166,3 +167,18 @@ class Unavailable(RegistryError):
     status = 503
     title = "Not available"
     default_code = "unavailable"
+
+
+def problem(error: RegistryError) -> dict[str, Any]:
+    """Return the problem document (RFC 9457) of ``error``."""
+    document: dict[str, Any] = {
+        "type": _TYPE_BASE + error.code,
+        "title": error.title,
+        "status": error.status,
+        "code": error.code,
+        "detail": error.detail,
+        **error.data,
+    }
+    if error.errors:
+        document["errors"] = [field.as_json() for field in error.errors]
+    return document

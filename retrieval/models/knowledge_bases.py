@@ -78,6 +78,9 @@ class KnowledgeBase(models.Model):
     settled_revision = models.PositiveBigIntegerField(
         default=0, help_text="Up to which of them the last ended build looked."
     )
+    shown_revision = models.PositiveBigIntegerField(
+        default=0, help_text="Up to which of them the current snapshot shows."
+    )
     build_paused = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -104,7 +107,8 @@ class KnowledgeBase(models.Model):
             ),
             models.CheckConstraint(
                 name="knowledge_base_settled_not_ahead",
-                condition=models.Q(settled_revision__lte=models.F("content_revision")),
+                condition=models.Q(settled_revision__lte=models.F("content_revision"))
+                & models.Q(shown_revision__lte=models.F("settled_revision")),
             ),
             models.CheckConstraint(
                 name="knowledge_base_settings_mode_known",

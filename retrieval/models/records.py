@@ -24,6 +24,9 @@ class QueryEmbedding(models.Model):
     query_digest = models.CharField(max_length=71)
     vector = VectorField()
     kept = models.BooleanField(default=False)
+    truncated = models.BooleanField(
+        default=False, help_text="The question was longer than the model reads and was cut."
+    )
     provenance = models.TextField(help_text="Library, version, graph and CPU that computed it.")
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -37,7 +40,7 @@ class QueryEmbedding(models.Model):
                 pgtrigger.Update,
                 f"""
                 IF NOT (
-                    {unchanged("id", "model_id", "query_digest", "vector", "provenance")}
+                    {unchanged("id", "model_id", "query_digest", "vector", "truncated", "provenance")}
                     AND NEW.kept
                 ) THEN
                     {raise_refusal("a question has one vector")}

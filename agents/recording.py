@@ -1,0 +1,87 @@
+"""What a trace keeps of a conversation: the variables that were read, never the whole context."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+
+from agents.expressions import narrowed
+from agents.versions import Runnable
+from registry.access import Access
+from registry.fields import dump_received
+from retrieval.models import Trace
+
+if TYPE_CHECKING:
+    from agents.resolution import BindingDecision
+
+
+def kept_context(
+    version: Runnable, decisions: Iterable[BindingDecision], context: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the variables of ``context`` that were read; sensitive ones as an HMAC.
+
+    The HMAC's secret is the installation's, so equal values can be told, and nothing else.
+    """
+    names = {name for decision in decisions for name in decision.read}
+    return _protected(version, narrowed(dict(context), names))
+
+
+def declared_context(version: Runnable, context: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the declared variables of ``context``; sensitive ones as an HMAC."""
+    names = [variable.name for variable in version.variables]
+    return _protected(version, narrowed(dict(context), names))
+
+
+def _protected(version: Runnable, context: dict[str, Any]) -> dict[str, Any]:
+    for variable in version.variables:
+        if variable.sensitive:
+            _replace(context, variable.keys)
+    return context
+
+
+def _replace(context: dict[str, Any], keys: tuple[str, ...]) -> None:
+    """Replace the value at ``keys`` by its HMAC, without touching the caller's objects."""
+    if not keys or keys[0] not in context:
+        return
+    value = context[keys[0]]
+    if len(keys) == 1:
+        context[keys[0]] = {"hmac": _hmac(value)}
+    elif isinstance(value, dict):
+        context[keys[0]] = copy = dict(value)
+        _replace(copy, keys[1:])
+
+
+def _hmac(value: Any) -> str:
+    secret = f"trace:{settings.SECRET_KEY}".encode()
+    return hmac.new(secret, dump_received(value).encode(), hashlib.sha256).hexdigest()
+
+
+def trace_of(
+    kind: str,
+    *,
+    version: Runnable,
+    access: Access,
+    conversation_id: str,
+    arguments: dict[str, Any],
+    decisions: list[dict[str, Any]] | None = None,
+    groups: list[dict[str, Any]] | None = None,
+    receipt: str = "",
+) -> Trace:
+    """Return the trace of one answer of ``version``, not yet written."""
+    return Trace(
+        kind=kind,
+        api_key_name=access.actor.label,
+        agent_slug=version.slug,
+        version_number=version.number,
+        draft_revision=version.revision if version.number is None else None,
+        manifest_digest=version.digest,
+        conversation_id=conversation_id,
+        arguments=arguments,
+        decisions=decisions or [],
+        groups=groups or [],
+        receipt=receipt,
+    )

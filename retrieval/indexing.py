@@ -1,0 +1,400 @@
+"""The life of a build: asked for, started, worked off in pieces, sealed.
+
+One build per knowledge base at a time. Everything a build needs stands in PostgreSQL; a Celery
+message is only a hint that there may be work. A change that is accepted bumps the knowledge
+base's ``content_revision`` in its own transaction; a build notes how far it looked, and whoever
+ends it sees whether more has come since.
+
+    request_build → start_build → (retrieval.pieces, by many workers) → finish_build
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Count, F, Q, Sum
+from django.utils import timezone
+
+from registry import audit
+from registry.access import Actor
+from registry.errors import Conflict, NotFound
+from retrieval.chunking import Chunking
+from retrieval.digests import snapshot_digest
+from retrieval.hints import send_hint
+from retrieval.models import (
+    BuildPiece,
+    Document,
+    DocumentRevision,
+    Extraction,
+    IndexedDocument,
+    IndexSnapshot,
+    KnowledgeBase,
+    SnapshotMember,
+)
+
+logger = logging.getLogger("retrieval.indexing")
+
+BUILD_TASK = "retrieval.build"
+
+
+def request_build(base: KnowledgeBase) -> None:
+    """Note, in the caller's transaction, that ``base`` changed; a build follows the commit.
+
+    The caller holds the row locked. The knowledge base shows a pending build from that very
+    commit on.
+    """
+    KnowledgeBase.objects.filter(pk=base.pk).update(content_revision=F("content_revision") + 1)
+    hint_build(base.pk)
+
+
+def hint_build(knowledge_base_id: uuid.UUID) -> None:
+    """Tell the workers after commit that a knowledge base may have work."""
+    send_hint(BUILD_TASK, knowledge_base_id=str(knowledge_base_id))
+
+
+def start_build(knowledge_base_id: uuid.UUID) -> IndexSnapshot | None:
+    """Start the next build where one is due, and return the building snapshot, if any.
+
+    A running build whose chunking or model is no longer wanted is cancelled first: the newer
+    configuration takes over, and what was embedded stays to be shared. Changes of documents wait
+    for the running build to end.
+    """
+    with transaction.atomic():
+        base = (
+            KnowledgeBase.objects.select_for_update(of=("self",))
+            .select_related("model")
+            .filter(pk=knowledge_base_id)
+            .first()
+        )
+        if base is None or base.build_paused:
+            return None
+        running = IndexSnapshot.objects.filter(knowledge_base=base, state="building").first()
+        recipe = _chunking(base).recipe
+        if running is not None:
+            if running.chunking == recipe and running.model_id == base.model_id:
+                return running
+            _end(running, state="cancelled", detail="A newer configuration took over.")
+        elif base.content_revision == base.settled_revision:
+            return None
+        base.last_snapshot_number += 1
+        base.save(update_fields=["last_snapshot_number"])
+        snapshot = IndexSnapshot.objects.create(
+            knowledge_base=base,
+            number=base.last_snapshot_number,
+            model=base.model,
+            chunking=recipe,
+            content_revision=base.content_revision,
+        )
+        _plan(snapshot)
+        for _ in range(settings.BUILD_PARALLELISM - 1):
+            hint_build(base.pk)
+    logger.info(
+        "build.started knowledge_base=%s snapshot=%s pieces=%s",
+        base.id,
+        snapshot.number,
+        snapshot.pieces.count(),
+    )
+    return snapshot
+
+
+def _chunking(base: KnowledgeBase) -> Chunking:
+    return Chunking(
+        strategy=base.chunking_strategy, size=base.chunk_size, overlap=base.chunk_overlap
+    )
+
+
+def _plan(snapshot: IndexSnapshot) -> None:
+    """Freeze what this build holds: one piece per living, enabled document, newest revision.
+
+    A document that this chunking and model have already indexed is done at once.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            INSERT INTO retrieval_buildpiece
+                (snapshot_id, document_id, revision_id, name, metadata, state,
+                 indexed_document_id, chunks_done, attempts, error_code, error)
+            SELECT %(snapshot)s, d.id, r.id, d.name, d.metadata,
+                   CASE WHEN i.id IS NULL THEN 'waiting' ELSE 'done' END,
+                   i.id, COALESCE(i.chunk_count, 0), 0, '', ''
+            FROM retrieval_document AS d
+            JOIN LATERAL (
+                SELECT id FROM retrieval_documentrevision
+                WHERE document_id = d.id AND content IS NOT NULL
+                ORDER BY number DESC LIMIT 1
+            ) AS r ON TRUE
+            LEFT JOIN LATERAL (
+                SELECT i.id, i.chunk_count
+                FROM retrieval_extraction AS e
+                JOIN retrieval_indexeddocument AS i ON i.extraction_id = e.id
+                WHERE e.id = (
+                    SELECT id FROM retrieval_extraction
+                    WHERE revision_id = r.id AND status = 'sealed'
+                    ORDER BY id DESC LIMIT 1
+                )
+                AND i.sealed AND i.chunking = %(chunking)s AND i.model_id = %(model)s
+                ORDER BY i.id LIMIT 1
+            ) AS i ON TRUE
+            WHERE d.knowledge_base_id = %(base)s AND d.enabled AND d.deleted_at IS NULL
+            ORDER BY d.name
+            """,
+            {
+                "snapshot": snapshot.pk,
+                "chunking": snapshot.chunking,
+                "model": snapshot.model_id,
+                "base": snapshot.knowledge_base_id,
+            },
+        )
+
+
+def finish_build(snapshot_id: int) -> bool:
+    """Seal the snapshot where all its pieces have ended, and make it current.
+
+    Returns whether the build has ended. A build equal to the current snapshot ends
+    ``unchanged``. Sealing and switching are one transaction under the knowledge base's lock.
+    """
+    with transaction.atomic():
+        snapshot = IndexSnapshot.objects.filter(pk=snapshot_id).first()
+        if snapshot is None:
+            return True
+        base = (
+            KnowledgeBase.objects.select_for_update(of=("self",))
+            .select_related("current_snapshot")
+            .filter(pk=snapshot.knowledge_base_id)
+            .first()
+        )
+        snapshot = IndexSnapshot.objects.select_for_update().filter(pk=snapshot_id).first()
+        if base is None or snapshot is None or snapshot.state != "building":
+            return True
+        if snapshot.pieces.filter(state="waiting").exists():
+            return False
+        _seal(base, snapshot)
+        more = KnowledgeBase.objects.filter(pk=base.pk).exclude(
+            content_revision=F("settled_revision")
+        )
+        if more.exists():
+            hint_build(base.pk)
+    logger.info(
+        "build.ended knowledge_base=%s snapshot=%s state=%s documents=%s failed=%s",
+        base.id,
+        snapshot.number,
+        snapshot.state,
+        snapshot.document_count,
+        snapshot.failed_count,
+    )
+    return True
+
+
+def _seal(base: KnowledgeBase, snapshot: IndexSnapshot) -> None:
+    pieces = list(
+        snapshot.pieces.filter(state="done")
+        .select_related("indexed_document", "revision")
+        .order_by("document_id")
+    )
+    digest = snapshot_digest(
+        (
+            str(piece.document_id),
+            piece.name,
+            piece.revision.number,
+            piece.metadata,
+            _indexed(piece).digest,
+        )
+        for piece in pieces
+    )
+    snapshot.document_count = len(pieces)
+    snapshot.chunk_count = sum(_indexed(piece).chunk_count for piece in pieces)
+    snapshot.failed_count = snapshot.pieces.exclude(error_code="").count()
+    current = base.current_snapshot
+    if current is not None and current.digest == digest and current.model_id == snapshot.model_id:
+        _end(snapshot, state="unchanged", detail="Equal to the current snapshot.")
+        return
+    SnapshotMember.objects.bulk_create(
+        (
+            SnapshotMember(
+                snapshot=snapshot,
+                indexed_document_id=_indexed(piece).pk,
+                document_id=piece.document_id,
+                name=piece.name,
+                revision_number=piece.revision.number,
+                metadata=piece.metadata,
+            )
+            for piece in pieces
+        ),
+        batch_size=1000,
+    )
+    snapshot.digest = digest
+    _end(snapshot, state="ready", detail="")
+    KnowledgeBase.objects.filter(pk=base.pk).update(current_snapshot=snapshot)
+
+
+def _indexed(piece: BuildPiece) -> IndexedDocument:
+    if piece.indexed_document is None:
+        raise RuntimeError(f"piece {piece.pk} is done without an indexed document")
+    return piece.indexed_document
+
+
+def _end(snapshot: IndexSnapshot, *, state: str, detail: str) -> None:
+    """Give a building snapshot its last state; the changes it looked at are settled."""
+    snapshot.state = state
+    snapshot.detail = detail
+    snapshot.ended_at = timezone.now()
+    snapshot.save()
+    BuildPiece.objects.filter(snapshot=snapshot).delete()
+    base = KnowledgeBase.objects.get(pk=snapshot.knowledge_base_id)
+    base.settled_revision = max(base.settled_revision, snapshot.content_revision)
+    if state in {"ready", "unchanged"}:
+        base.shown_revision = max(base.shown_revision, snapshot.content_revision)
+    base.save(update_fields=["settled_revision", "shown_revision"])
+
+
+def fail_build(snapshot_id: int, reason: str) -> None:
+    """End a build as failed; what is served stays as it is."""
+    with transaction.atomic():
+        snapshot = IndexSnapshot.objects.filter(pk=snapshot_id).first()
+        if snapshot is None:
+            return
+        KnowledgeBase.objects.select_for_update().get(pk=snapshot.knowledge_base_id)
+        snapshot = IndexSnapshot.objects.select_for_update().get(pk=snapshot_id)
+        if snapshot.state == "building":
+            _end(snapshot, state="failed", detail=reason)
+    logger.error("build.failed snapshot=%s reason=%s", snapshot_id, reason)
+
+
+def cancel_build(*, actor: Actor, base: KnowledgeBase, number: int) -> IndexSnapshot:
+    """Cancel a running build; what is served stays as it is.
+
+    Raises NotFound for an unknown number and Conflict (``snapshot.not_building``) for one that
+    has ended.
+    """
+    with transaction.atomic():
+        KnowledgeBase.objects.select_for_update().get(pk=base.pk)
+        snapshot = find_snapshot(base, number)
+        if snapshot.state != "building":
+            raise Conflict(
+                f"Snapshot {number} is {snapshot.state}; only a building one can be cancelled.",
+                code="snapshot.not_building",
+                state=snapshot.state,
+            )
+        _end(snapshot, state="cancelled", detail=f"Cancelled by {actor.label}.")
+        audit.record(
+            actor=actor,
+            action="snapshot.cancelled",
+            object_type="knowledge_base",
+            object_id=base.pk,
+            after={"snapshot": number},
+        )
+        hint_build(base.pk)
+    return snapshot
+
+
+def reindex(*, actor: Actor, base: KnowledgeBase) -> None:
+    """Ask for a build now, trying again what could not be extracted before."""
+    with transaction.atomic():
+        locked = KnowledgeBase.objects.select_for_update().get(pk=base.pk)
+        retried = Extraction.objects.filter(
+            revision__document__knowledge_base=locked, status="failed"
+        ).update(status="pending", error="", error_code="")
+        audit.record(
+            actor=actor,
+            action="knowledge_base.reindexed",
+            object_type="knowledge_base",
+            object_id=base.pk,
+            after={"retried": retried},
+        )
+        request_build(locked)
+
+
+def find_snapshot(base: KnowledgeBase, number: int) -> IndexSnapshot:
+    """Return a snapshot by its number. Raises NotFound."""
+    snapshot = IndexSnapshot.objects.filter(knowledge_base=base, number=number).first()
+    if snapshot is None:
+        raise NotFound(f"{base.name} has no snapshot {number}.", code="snapshot.not_found")
+    return snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildStatus:
+    """A build that is due or running. Counts are documents, but for ``chunks``."""
+
+    snapshot: int
+    state: str
+    paused: bool
+    documents: int
+    done: int
+    failed: int
+    chunks: int
+
+    def as_json(self) -> dict[str, Any]:
+        share = self.done / self.documents if self.documents else 0.0
+        return {
+            "snapshot": self.snapshot,
+            "state": self.state,
+            "progress": {
+                "documents": self.documents,
+                "done": self.done,
+                "failed": self.failed,
+                "chunks": self.chunks,
+                "percent": round(100 * share, 1),
+            },
+            "paused": self.paused,
+        }
+
+
+def build_status(base: KnowledgeBase) -> BuildStatus | None:
+    """Return the build that is due or running; None when all accepted changes are settled."""
+    running = IndexSnapshot.objects.filter(knowledge_base=base, state="building").first()
+    if running is None and base.content_revision == base.settled_revision:
+        return None
+    counts: dict[str, int] = {}
+    if running is not None:
+        counts = running.pieces.aggregate(
+            documents=Count("pk"),
+            done=Count("pk", filter=~Q(state="waiting")),
+            failed=Count("pk", filter=~Q(error_code="")),
+            chunks=Sum("chunks_done", default=0),
+        )
+    return BuildStatus(
+        snapshot=running.number if running else base.last_snapshot_number + 1,
+        state="building" if running else "pending",
+        paused=base.build_paused,
+        documents=counts.get("documents", 0),
+        done=counts.get("done", 0),
+        failed=counts.get("failed", 0),
+        chunks=counts.get("chunks", 0),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outdated:
+    """How far the current snapshot lies behind the accepted changes."""
+
+    changes: int
+    building: bool
+
+
+def outdated(base: KnowledgeBase) -> Outdated | None:
+    """Return how outdated the current snapshot is, or None where it shows every change."""
+    running = IndexSnapshot.objects.filter(knowledge_base=base, state="building").exists()
+    behind = base.content_revision - base.shown_revision
+    if not running and behind == 0 and base.current_snapshot_id is not None:
+        return None
+    return Outdated(changes=behind, building=running)
+
+
+def due_knowledge_bases() -> list[uuid.UUID]:
+    """Return the knowledge bases that have work: a build due, running or ready to be sealed."""
+    due = KnowledgeBase.objects.filter(
+        ~Q(content_revision=F("settled_revision")) | Q(snapshots__state="building"),
+        build_paused=False,
+    )
+    return list(due.values_list("pk", flat=True).distinct())
+
+
+def newest_revision(document: Document) -> DocumentRevision:
+    """Return the newest revision of ``document``."""
+    return document.revisions.order_by("-number")[:1].get()

@@ -1,0 +1,232 @@
+"""Creating, changing and deleting knowledge bases."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, connection, transaction
+
+from registry import audit, requests
+from registry.access import Access, Actor
+from registry.errors import Conflict, Invalid, NotFound
+from retrieval import reranking
+from retrieval.chunking import Chunking
+from retrieval.embedding_models import known_model
+from retrieval.indexing import request_build
+from retrieval.models import KnowledgeBase
+from retrieval.pins import holders_of
+from retrieval.search_settings import (
+    SETTING_COLUMNS,
+    SearchSettings,
+    read_settings,
+    settings_of,
+)
+
+MEMBERS = ("name", "embeddingModel", "chunking", "settings")
+NAME_TAKEN = "knowledge_base.name_taken"
+
+
+def chunking_of(base: KnowledgeBase) -> Chunking:
+    """Return how ``base`` is cut from now on."""
+    return Chunking(
+        strategy=base.chunking_strategy, size=base.chunk_size, overlap=base.chunk_overlap
+    )
+
+
+def find(knowledge_base_id: uuid.UUID, access: Access | None = None) -> KnowledgeBase:
+    """Return a knowledge base. Raises NotFound, also where ``access`` may not see it."""
+    if access is not None:
+        access.require_knowledge_base(knowledge_base_id)
+    base = (
+        KnowledgeBase.objects.select_related("model", "current_snapshot")
+        .filter(pk=knowledge_base_id)
+        .first()
+    )
+    if base is None:
+        raise NotFound(
+            f"There is no knowledge base {knowledge_base_id}.", code="knowledge_base.not_found"
+        )
+    return base
+
+
+def create_knowledge_base(*, actor: Actor, values: Mapping[str, Any]) -> KnowledgeBase:
+    """Create a knowledge base from ``{name, embeddingModel?, chunking?, settings?}``.
+
+    Raises Invalid naming the member, its value and what is allowed; Conflict where the name is
+    taken (``knowledge_base.name_taken``).
+    """
+    requests.refuse_unknown(values, MEMBERS)
+    name = requests.text(values, "name", longest=200).strip()
+    model = known_model(
+        requests.text(values, "embeddingModel", default=settings.EMBEDDING_MODEL, longest=200)
+    )
+    chunking = (
+        Chunking()
+        if values.get("chunking") is None
+        else Chunking.from_json(values["chunking"], model.max_tokens)
+    )
+    search_settings = read_settings(values.get("settings"), SearchSettings())
+    reranking.require_available(search_settings)
+    try:
+        with transaction.atomic():
+            base = KnowledgeBase.objects.create(
+                name=name,
+                model=model,
+                chunking_strategy=chunking.strategy,
+                chunk_size=chunking.size,
+                chunk_overlap=chunking.overlap,
+                **_columns(search_settings),
+            )
+            audit.record(
+                actor=actor,
+                action="knowledge_base.created",
+                object_type="knowledge_base",
+                object_id=base.id,
+                after=_described(base),
+            )
+    except IntegrityError as error:
+        raise _name_taken(name, error) from error
+    return base
+
+
+def update_knowledge_base(
+    *, actor: Actor, knowledge_base_id: uuid.UUID, values: Mapping[str, Any]
+) -> KnowledgeBase:
+    """Change name, model, chunking or settings; settings merge, chunking is replaced whole.
+
+    Another model or chunking starts a build; what is served stays until it is ready. Published
+    versions keep the settings they were published with. Raises as ``create_knowledge_base``.
+    """
+    requests.refuse_unknown(values, MEMBERS)
+    name = ""
+    try:
+        with transaction.atomic():
+            base = lock(knowledge_base_id)
+            before = _described(base)
+            if "name" in values:
+                base.name = name = requests.text(values, "name", longest=200).strip()
+            if "embeddingModel" in values:
+                base.model = known_model(requests.text(values, "embeddingModel", longest=200))
+            if values.get("chunking") is not None:
+                chunking = Chunking.from_json(values["chunking"], base.model.max_tokens)
+                base.chunking_strategy = chunking.strategy
+                base.chunk_size = chunking.size
+                base.chunk_overlap = chunking.overlap
+            elif base.chunk_size > base.model.max_tokens - 2:
+                raise Invalid.field(
+                    "chunking.size",
+                    base.chunk_size,
+                    f"is over what {base.model.name} reads",
+                    allowed={"minimum": 1, "maximum": base.model.max_tokens - 2},
+                )
+            if "settings" in values:
+                search_settings = read_settings(values["settings"], settings_of(base))
+                reranking.require_available(search_settings)
+                for column, value in _columns(search_settings).items():
+                    setattr(base, column, value)
+            after = _described(base)
+            if after != before:
+                base.save()
+                old, new = audit.changed(before, after)
+                audit.record(
+                    actor=actor,
+                    action="knowledge_base.updated",
+                    object_type="knowledge_base",
+                    object_id=base.id,
+                    before=old,
+                    after=new,
+                )
+                if "chunking" in new or "embeddingModel" in new:
+                    request_build(base)
+    except IntegrityError as error:
+        raise _name_taken(name, error) from error
+    return find(knowledge_base_id)
+
+
+def delete_knowledge_base(*, actor: Actor, knowledge_base_id: uuid.UUID) -> None:
+    """Delete a knowledge base with everything in it.
+
+    Raises Conflict (``knowledge_base.in_use``) naming every published version and draft that
+    holds it.
+    """
+    with transaction.atomic():
+        base = lock(knowledge_base_id)
+        holders = holders_of(base)
+        if holders:
+            raise Conflict(
+                f"{base.name} is in use by {', '.join(holders)}.",
+                code="knowledge_base.in_use",
+                holders=holders,
+            )
+        audit.record(
+            actor=actor,
+            action="knowledge_base.deleted",
+            object_type="knowledge_base",
+            object_id=base.id,
+            before=_described(base),
+        )
+        _delete_rows(base.id)
+
+
+def lock(knowledge_base_id: uuid.UUID) -> KnowledgeBase:
+    """Return a knowledge base locked for this transaction. Raises NotFound."""
+    base = (
+        KnowledgeBase.objects.select_for_update(of=("self",))
+        .select_related("model")
+        .filter(pk=knowledge_base_id)
+        .first()
+    )
+    if base is None:
+        raise NotFound(
+            f"There is no knowledge base {knowledge_base_id}.", code="knowledge_base.not_found"
+        )
+    return base
+
+
+def _delete_rows(knowledge_base_id: uuid.UUID) -> None:
+    """Delete wholes before their parts: foreign keys are deferred, and the triggers want it so."""
+    documents = "SELECT id FROM retrieval_document WHERE knowledge_base_id = %(base)s"
+    revisions = f"SELECT id FROM retrieval_documentrevision WHERE document_id IN ({documents})"
+    statements = [
+        "DELETE FROM retrieval_buildpiece WHERE snapshot_id IN "
+        "(SELECT id FROM retrieval_indexsnapshot WHERE knowledge_base_id = %(base)s)",
+        "CREATE TEMPORARY TABLE doomed_indexed ON COMMIT DROP AS SELECT i.id "
+        "FROM retrieval_indexeddocument i JOIN retrieval_extraction e ON e.id = i.extraction_id "
+        f"WHERE e.revision_id IN ({revisions})",
+        "CREATE TEMPORARY TABLE doomed_snapshot ON COMMIT DROP AS SELECT id "
+        "FROM retrieval_indexsnapshot WHERE knowledge_base_id = %(base)s",
+        "DELETE FROM retrieval_knowledgebase WHERE id = %(base)s",
+        "DELETE FROM retrieval_indexsnapshot WHERE id IN (SELECT id FROM doomed_snapshot)",
+        "DELETE FROM retrieval_snapshotmember WHERE snapshot_id IN "
+        "(SELECT id FROM doomed_snapshot)",
+        "DELETE FROM retrieval_indexeddocument WHERE id IN (SELECT id FROM doomed_indexed)",
+        "DELETE FROM retrieval_chunk WHERE indexed_document_id IN (SELECT id FROM doomed_indexed)",
+        f"DELETE FROM retrieval_extraction WHERE revision_id IN ({revisions})",
+        f"DELETE FROM retrieval_documentrevision WHERE document_id IN ({documents})",
+        "DELETE FROM retrieval_document WHERE knowledge_base_id = %(base)s",
+    ]
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement, {"base": knowledge_base_id})
+
+
+def _columns(values: SearchSettings) -> dict[str, Any]:
+    return {column: getattr(values, column) for column in SETTING_COLUMNS}
+
+
+def _described(base: KnowledgeBase) -> dict[str, Any]:
+    return {
+        "name": base.name,
+        "embeddingModel": base.model.name,
+        "chunking": chunking_of(base).as_json(),
+        "settings": settings_of(base).as_json(),
+    }
+
+
+def _name_taken(name: str, error: IntegrityError) -> Exception:
+    if "retrieval_knowledgebase_name" in str(error):
+        return Conflict(f"There is already a knowledge base named {name!r}.", code=NAME_TAKEN)
+    return error

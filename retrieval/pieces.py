@@ -1,0 +1,340 @@
+"""One document of a build: claimed, extracted, cut, embedded, written whole.
+
+A piece is claimed in PostgreSQL for a while (a lease), so any number of workers share a build and
+a killed one costs its piece and no more. Its result is one transaction that also proves the claim
+is still held; whoever lost it throws its work away.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from retrieval.chunking import Chunking, Piece, chunk
+from retrieval.digests import (
+    chunk_digest,
+    extraction_digest,
+    indexed_document_digest,
+    text_digest,
+    vector_digest,
+)
+from retrieval.encoders import Encoder, encoder_for
+from retrieval.extraction import RECIPE, ExtractionFailed, extract
+from retrieval.models import (
+    BuildPiece,
+    Chunk,
+    DocumentRevision,
+    Extraction,
+    IndexedDocument,
+    IndexSnapshot,
+    PendingVector,
+)
+from retrieval.segments import Segment
+from retrieval.vectors import Vector, from_wire
+
+logger = logging.getLogger("retrieval.pieces")
+
+# Above this many chunks a document's vectors are committed in parts while it is worked on.
+PART = 2000
+_BATCH = 64
+
+T = TypeVar("T")
+
+
+class ClaimLost(Exception):
+    """Another worker took the piece over, or the build ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A piece that this worker holds until its lease ends."""
+
+    piece_id: int
+    token: uuid.UUID
+
+    def renew(self, *, chunks_done: int) -> None:
+        """Extend the lease and show progress. Raises ClaimLost."""
+        held = BuildPiece.objects.filter(pk=self.piece_id, claim=self.token, state="waiting")
+        if not held.update(leased_until=_lease_end(), chunks_done=chunks_done):
+            raise ClaimLost
+
+
+def _lease_end() -> datetime:
+    return timezone.now() + timedelta(seconds=settings.BUILD_LEASE_SECONDS)
+
+
+def claim_piece(snapshot_id: int) -> Claim | None:
+    """Claim the next piece that nobody holds, or return None.
+
+    A piece whose holders crashed ``BUILD_MAX_ATTEMPTS`` times fails by name.
+    """
+    with transaction.atomic():
+        piece = (
+            BuildPiece.objects.select_for_update(skip_locked=True)
+            .filter(
+                Q(leased_until__isnull=True) | Q(leased_until__lt=timezone.now()),
+                snapshot_id=snapshot_id,
+                snapshot__state="building",
+                state="waiting",
+            )
+            .order_by("pk")
+            .first()
+        )
+        if piece is None:
+            return None
+        if piece.attempts >= settings.BUILD_MAX_ATTEMPTS:
+            _fail(
+                piece,
+                "build.crashed",
+                f"The worker stopped {piece.attempts} times while it read this document.",
+            )
+            return claim_piece(snapshot_id)
+        piece.claim = uuid.uuid4()
+        piece.attempts += 1
+        piece.leased_until = _lease_end()
+        piece.save(update_fields=["claim", "attempts", "leased_until"])
+        return Claim(piece_id=piece.pk, token=piece.claim)
+
+
+def work_on(claim: Claim) -> None:
+    """Index the claimed document; what cannot be read fails with a sentence and the build goes on.
+
+    A claim lost meanwhile ends quietly: the work is another's.
+    """
+    piece = (
+        BuildPiece.objects.select_related("snapshot__model", "revision")
+        .filter(pk=claim.piece_id, claim=claim.token)
+        .first()
+    )
+    if piece is None:
+        return
+    try:
+        extraction = _extraction_of(piece.revision)
+        if extraction.status == "failed":
+            _fall_back(claim, extraction)
+            return
+        indexed = _existing(piece.snapshot, extraction) or _index(claim, piece, extraction)
+        _finish(claim, indexed)
+    except ClaimLost:
+        logger.info("piece.claim_lost piece=%s", claim.piece_id)
+
+
+def _extraction_of(revision: DocumentRevision) -> Extraction:
+    """Return the newest sealed extraction of ``revision``, or try the present recipe."""
+    sealed = revision.extractions.filter(status="sealed").order_by("-pk").first()
+    if sealed is not None:
+        return sealed
+    extraction, _ = Extraction.objects.get_or_create(revision=revision, recipe=RECIPE)
+    if extraction.status != "pending":
+        return extraction
+    try:
+        extracted = extract(bytes(revision.content or b""), revision.media_type)
+    except ExtractionFailed as error:
+        extraction.status = "failed"
+        extraction.error_code = error.code
+        extraction.error = error.sentence
+    else:
+        extraction.status = "sealed"
+        extraction.segments = [
+            {"page": segment.page, "section": segment.section, "text": segment.text}
+            for segment in extracted.segments
+        ]
+        extraction.notices = list(extracted.notices)
+        extraction.pages = extracted.pages
+        extraction.digest = extraction_digest(extracted.segments)
+    with transaction.atomic():
+        locked = Extraction.objects.select_for_update().get(pk=extraction.pk)
+        if locked.status != "pending":
+            return locked
+        extraction.save()
+    return extraction
+
+
+def segments_of(extraction: Extraction) -> list[Segment]:
+    """Return the segments of a sealed extraction; none after a purge."""
+    return [
+        Segment(page=item["page"], section=item["section"], text=item["text"])
+        for item in extraction.segments or []
+    ]
+
+
+def _existing(snapshot: IndexSnapshot, extraction: Extraction) -> IndexedDocument | None:
+    return (
+        IndexedDocument.objects.filter(
+            extraction=extraction,
+            chunking=snapshot.chunking,
+            model_id=snapshot.model_id,
+            sealed=True,
+        )
+        .order_by("pk")
+        .first()
+    )
+
+
+def _index(claim: Claim, piece: BuildPiece, extraction: Extraction) -> IndexedDocument:
+    snapshot = piece.snapshot
+    encoder = encoder_for(snapshot.model.name)
+    parts = chunk(segments_of(extraction), Chunking.from_recipe(snapshot.chunking), encoder)
+    digests = [text_digest(part.text) for part in parts]
+    vectors = _vectors(claim, snapshot.model_id, encoder, parts, digests)
+    chunk_digests = [
+        chunk_digest(text=part.text, page=part.page, section=part.section) for part in parts
+    ]
+    vector_digests = [vector_digest(vectors[digest]) for digest in digests]
+    with transaction.atomic():
+        claim.renew(chunks_done=len(parts))
+        indexed = IndexedDocument.objects.create(
+            extraction=extraction, chunking=snapshot.chunking, model_id=snapshot.model_id
+        )
+        Chunk.objects.bulk_create(
+            (
+                Chunk(
+                    indexed_document=indexed,
+                    model_id=snapshot.model_id,
+                    ordinal=ordinal,
+                    text=part.text,
+                    page=part.page,
+                    section=part.section,
+                    start=part.start,
+                    end=part.end,
+                    truncated=part.truncated,
+                    digest=chunk_digests[ordinal],
+                    text_digest=digests[ordinal],
+                    vector=vectors[digests[ordinal]],
+                    vector_digest=vector_digests[ordinal],
+                )
+                for ordinal, part in enumerate(parts)
+            ),
+            batch_size=500,
+        )
+        indexed.digest = indexed_document_digest(
+            revision_sha256=piece.revision.sha256,
+            extraction=extraction.digest,
+            chunking=snapshot.chunking,
+            model_fingerprint=snapshot.model.fingerprint,
+            chunks=zip(chunk_digests, vector_digests, strict=True),
+        )
+        indexed.chunk_count = len(parts)
+        indexed.sealed = True
+        indexed.save()
+    if len(parts) > PART:
+        PendingVector.objects.filter(model_id=snapshot.model_id, text_digest__in=digests).delete()
+    return indexed
+
+
+def _vectors(
+    claim: Claim, model_id: int, encoder: Encoder, parts: Sequence[Piece], digests: Sequence[str]
+) -> dict[str, Vector]:
+    """Return a vector per text digest: copied where this model has met the text, else embedded."""
+    vectors = known_vectors(model_id, digests)
+    missing = {
+        digest: part.text
+        for digest, part in zip(digests, parts, strict=True)
+        if digest not in vectors
+    }
+    todo = list(missing.items())
+    since_commit: list[PendingVector] = []
+    for batch in _batches(todo, _BATCH):
+        embedded = encoder.encode_passages([text for _, text in batch])
+        for (digest, _), vector in zip(batch, embedded, strict=True):
+            vectors[digest] = vector
+            since_commit.append(PendingVector(model_id=model_id, text_digest=digest, vector=vector))
+        claim.renew(chunks_done=len(vectors))
+        if len(parts) > PART and len(since_commit) >= PART:
+            PendingVector.objects.bulk_create(since_commit, ignore_conflicts=True)
+            since_commit = []
+    return vectors
+
+
+def known_vectors(model_id: int, digests: Sequence[str]) -> dict[str, Vector]:
+    """Return the vectors of texts that this model has embedded before, by text digest."""
+    found: dict[str, Vector] = {}
+    wanted = list(set(digests))
+    with connection.cursor() as cursor:
+        for batch in _batches(wanted, 5000):
+            cursor.execute(
+                """
+                SELECT DISTINCT ON (text_digest) text_digest, vector_send(vector) FROM (
+                    SELECT c.text_digest, c.vector, c.id FROM retrieval_chunk AS c
+                    JOIN retrieval_indexeddocument AS i ON i.id = c.indexed_document_id AND i.sealed
+                    WHERE c.model_id = %(model)s AND c.text_digest = ANY(%(digests)s)
+                      AND c.vector IS NOT NULL
+                    UNION ALL
+                    SELECT text_digest, vector, NULL FROM retrieval_pendingvector
+                    WHERE model_id = %(model)s AND text_digest = ANY(%(digests)s)
+                ) AS known ORDER BY text_digest, id NULLS LAST
+                """,
+                {"model": model_id, "digests": batch},
+            )
+            for digest, sent in cursor.fetchall():
+                found[digest] = from_wire(sent)
+    return found
+
+
+def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def _finish(claim: Claim, indexed: IndexedDocument) -> None:
+    held = BuildPiece.objects.filter(pk=claim.piece_id, claim=claim.token, state="waiting")
+    if not held.update(
+        state="done",
+        indexed_document=indexed,
+        chunks_done=indexed.chunk_count,
+        claim=None,
+        leased_until=None,
+    ):
+        raise ClaimLost
+
+
+def _fall_back(claim: Claim, extraction: Extraction) -> None:
+    """Keep a document's last readable revision in the index where its newest cannot be read."""
+    with transaction.atomic():
+        piece = (
+            BuildPiece.objects.select_for_update()
+            .select_related("revision")
+            .filter(pk=claim.piece_id, claim=claim.token, state="waiting")
+            .first()
+        )
+        if piece is None:
+            raise ClaimLost
+        earlier = (
+            DocumentRevision.objects.filter(
+                document=piece.document_id,
+                number__lt=piece.revision.number,
+                extractions__status="sealed",
+                content__isnull=False,
+            )
+            .order_by("-number")
+            .first()
+        )
+        if earlier is None:
+            _fail(piece, extraction.error_code, extraction.error)
+            return
+        piece.error_code = piece.error_code or extraction.error_code
+        piece.error = piece.error or extraction.error
+        piece.revision = earlier
+        piece.claim = None
+        piece.leased_until = None
+        piece.attempts = 0
+        piece.save()
+
+
+def _fail(piece: BuildPiece, code: str, sentence: str) -> None:
+    piece.state = "failed"
+    piece.error_code = code
+    piece.error = sentence
+    piece.claim = None
+    piece.leased_until = None
+    piece.save()
+    logger.warning("piece.failed document=%s code=%s", piece.document_id, code)

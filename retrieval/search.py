@@ -1,0 +1,273 @@
+"""The rules of retrieval: what a question to one knowledge base returns, and why.
+
+The contract that users rely on stands in docs/retrieval.md. This module is the one place that
+implements it; tool calls, ``retrieve`` and the test box all come here.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from registry.canonical import digest_json, digest_text
+from registry.errors import Conflict, Unavailable
+from retrieval import reranking
+from retrieval.candidates import Candidate, best
+from retrieval.models import IndexSnapshot, KnowledgeBase, Purge
+from retrieval.questions import Question, vector_of
+from retrieval.search_settings import SearchSettings, settings_of
+
+MOST_RESULTS = 25
+DEFAULT_FLOOR = 0.3
+APPLIED_DEPTH = 100
+
+# Pinned in every manifest. Score: see retrieval.scoring. The rest is inert until it exists.
+RANKING_RECIPE: dict[str, Any] = {
+    "score": "cosine-f64-index-order-round6/1",
+    "floor": "on-returned-confidence/1",
+    "fusion": None,
+    "reranker": None,
+    "diversity": None,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One knowledge base as it is searched: a snapshot and settings, pinned or current."""
+
+    knowledge_base_id: uuid.UUID
+    name: str
+    snapshot: IndexSnapshot
+    settings: SearchSettings
+    recipe: dict[str, Any] = field(default_factory=lambda: dict(RANKING_RECIPE))
+    published: bool
+
+    def as_json(self) -> dict[str, Any]:
+        return {"id": str(self.knowledge_base_id), "name": self.name}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retrieval:
+    """What was found. ``results`` are plain JSON, ready to return; ``candidates`` the topK best."""
+
+    target: Target
+    results: list[dict[str, Any]]
+    applied: dict[str, Any]
+    below_threshold: dict[str, Any]
+    purged_documents: int
+    receipt: str
+    candidates: Sequence[Candidate]
+
+    def as_json(self) -> dict[str, Any]:
+        snapshot = self.target.snapshot
+        answer: dict[str, Any] = {
+            "results": self.results,
+            "knowledgeBase": self.target.as_json(),
+            "snapshot": {"number": snapshot.number, "digest": snapshot.digest},
+            "applied": self.applied,
+            "belowThreshold": self.below_threshold,
+        }
+        if self.purged_documents:
+            answer["purged"] = {"documents": self.purged_documents}
+        answer["receipt"] = self.receipt
+        return answer
+
+    def trace_group(self) -> dict[str, Any]:
+        """Return what a trace keeps: values and digests, no texts."""
+        return {
+            "knowledgeBase": self.target.as_json(),
+            "snapshot": {
+                "number": self.target.snapshot.number,
+                "digest": self.target.snapshot.digest,
+            },
+            "applied": self.applied,
+            "belowThreshold": self.below_threshold,
+            "results": [
+                {
+                    "chunk": result["chunk"],
+                    "document": result["document"],
+                    "confidence": result["confidence"],
+                }
+                for result in self.results
+            ],
+            "receipt": self.receipt,
+        }
+
+
+def retrieve(target: Target, question: Question) -> Retrieval:
+    """Answer ``question`` from ``target`` by the rules of retrieval.
+
+    Raises Unavailable where the model (for a new question) or the pinned reranker is missing.
+    """
+    settings = target.settings
+    if target.recipe != RANKING_RECIPE:
+        raise Unavailable(
+            "This version was published with another ranking recipe than this software has.",
+            code="ranking.recipe_not_available",
+            recipe=target.recipe,
+        )
+    if settings.applied and settings.rerank_enabled:
+        raise Unavailable(
+            "The reranker that this was published with is not installed.",
+            code="reranker.not_available",
+        )
+    count, count_source = _count(question, settings)
+    floor, floor_source = _floor(question, settings)
+    embedded = vector_of(target.snapshot.model, question, keep=target.published)
+    depth = max(count, APPLIED_DEPTH) if settings.applied else count
+    ranked = best(target.snapshot, embedded.vector, depth)
+
+    shown = ranked[:count]
+    kept = [candidate for candidate in ranked if candidate.confidence >= floor][:count]
+    if settings.applied and settings.max_context_length is not None:
+        kept = _fitting(kept, settings.max_context_length)
+    results = [_result(candidate) for candidate in kept]
+    below = [candidate.confidence for candidate in shown if candidate.confidence < floor]
+    below_threshold = {"count": len(below), "best": below[0] if below else None}
+
+    acts = "knowledgeBase" if settings.applied else "recordedOnly"
+    applied: dict[str, Any] = {
+        "topK": {"value": count, "source": count_source},
+        "confidenceThreshold": {"value": floor, "source": floor_source},
+        "similarityThreshold": {"value": settings.similarity_threshold, "source": acts},
+        "maxContextLength": {"value": settings.max_context_length, "source": acts},
+        "rerankEnabled": {"value": settings.rerank_enabled, "source": acts},
+    }
+    if embedded.truncated:
+        applied["queryTokens"] = {"value": target.snapshot.model.max_tokens, "source": "cap"}
+    purged = _purged_documents(target.snapshot)
+    return Retrieval(
+        target=target,
+        results=results,
+        applied=applied,
+        below_threshold=below_threshold,
+        purged_documents=purged,
+        receipt=receipt_of(
+            snapshot_digest=target.snapshot.digest,
+            query_digest=question.digest,
+            applied=applied,
+            results=results,
+            below_threshold=below_threshold,
+            purged_documents=purged,
+        ),
+        candidates=shown,
+    )
+
+
+def current_target(base: KnowledgeBase) -> Target:
+    """Return ``base`` as it is now. Raises Conflict where it has no ready snapshot yet."""
+    if base.current_snapshot is None:
+        raise Conflict(
+            f"{base.name} has no ready snapshot yet.",
+            code="knowledge_base.no_snapshot",
+            knowledgeBase=str(base.pk),
+        )
+    return Target(
+        knowledge_base_id=base.pk,
+        name=base.name,
+        snapshot=base.current_snapshot,
+        settings=settings_of(base),
+        published=False,
+    )
+
+
+def require_reranker(settings: SearchSettings) -> None:
+    """Raise Invalid (``reranker.not_configured``) where settings need a reranker that is missing."""
+    reranking.require_available(settings)
+
+
+def _count(question: Question, settings: SearchSettings) -> tuple[int, str]:
+    wanted, source = (
+        (question.top_k, "call")
+        if question.top_k is not None
+        else (settings.default_top_k, "knowledgeBase")
+    )
+    return (wanted, source) if wanted <= MOST_RESULTS else (MOST_RESULTS, "cap")
+
+
+def _floor(question: Question, settings: SearchSettings) -> tuple[float, str]:
+    if question.confidence_threshold is not None:
+        return question.confidence_threshold, "call"
+    if settings.applied and settings.similarity_threshold is not None:
+        return settings.similarity_threshold, "knowledgeBase"
+    return DEFAULT_FLOOR, "default"
+
+
+def _fitting(ranked: Sequence[Candidate], most_characters: int) -> list[Candidate]:
+    """Return whole passages in rank order while they fit; the first always, cut if it must be."""
+    fitting: list[Candidate] = []
+    left = most_characters
+    for candidate in ranked:
+        if len(candidate.text) > left:
+            if not fitting:
+                fitting.append(replace(candidate, text=candidate.text[:left], truncated=True))
+            break
+        fitting.append(candidate)
+        left -= len(candidate.text)
+    return fitting
+
+
+def _result(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "passage": candidate.text,
+        "document": {
+            "id": str(candidate.document_id),
+            "name": candidate.document_name,
+            "revision": candidate.revision,
+        },
+        "page": candidate.page,
+        "section": candidate.section,
+        "metadata": candidate.metadata,
+        "confidence": candidate.confidence,
+        "truncated": candidate.truncated,
+        "chunk": candidate.chunk,
+    }
+
+
+def _purged_documents(snapshot: IndexSnapshot) -> int:
+    return (
+        Purge.objects.filter(revision__extractions__indexed__memberships__snapshot=snapshot)
+        .values("revision__document")
+        .distinct()
+        .count()
+    )
+
+
+def receipt_of(
+    *,
+    snapshot_digest: str,
+    query_digest: str,
+    applied: dict[str, Any],
+    results: Sequence[dict[str, Any]],
+    below_threshold: dict[str, Any],
+    purged_documents: int = 0,
+) -> str:
+    """Return the receipt of one retrieval: equal receipts, equal results.
+
+    Each result stands in it as returned, its ``passage`` replaced by ``passageDigest``.
+    """
+    document: dict[str, Any] = {
+        "schema": 1,
+        "kind": "retrieval",
+        "snapshotDigest": snapshot_digest,
+        "queryDigest": query_digest,
+        "applied": applied,
+        "results": [
+            {
+                **{key: value for key, value in result.items() if key != "passage"},
+                "passageDigest": digest_text(result["passage"]),
+            }
+            for result in results
+        ],
+        "belowThreshold": below_threshold,
+    }
+    if purged_documents:
+        document["purged"] = {"documents": purged_documents}
+    return digest_json(document)
+
+
+def groups_receipt(receipts: Sequence[str]) -> str:
+    """Return the receipt of a retrieval over several knowledge bases, in their order."""
+    return digest_json({"schema": 1, "kind": "groups", "groups": list(receipts)})

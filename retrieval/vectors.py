@@ -1,0 +1,19 @@
+"""Vectors between numpy and PostgreSQL, to the bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pgvector
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float32]
+
+
+def from_wire(sent: bytes | memoryview) -> Vector:
+    """Return the components of what pgvector's ``vector_send`` gives."""
+    return pgvector.Vector.from_binary(bytes(sent)).to_numpy()
+
+
+def literal(vector: Vector) -> str:
+    """Return pgvector's text form; every float32 survives the way there and back."""
+    return pgvector.Vector(vector).to_text()
