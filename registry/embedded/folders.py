@@ -34,7 +34,12 @@ def prepare_folders(instance: Instance) -> Account:
     try:
         _check_data_dir(instance, account)
         _make_data_dir(instance, account)
-        for folder in (instance.log_dir, instance.models_dir, instance.beat_dir):
+        for folder in (
+            instance.log_dir,
+            instance.models_dir,
+            instance.static_dir,
+            instance.beat_dir,
+        ):
             folder.mkdir(mode=_PRIVATE, exist_ok=True)
         _make_secret_key(instance.secret_key_path)
         _make_server_folder(instance.valkey_dir, account)

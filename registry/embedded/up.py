@@ -114,8 +114,8 @@ class _Start:
                 self._say(f"ended what an earlier start left running: {', '.join(names)}")
             self._database()
             self._broker()
-            self._step(["migrate", "--noinput"], "database schema", shown=_is_migration)
             self._step(["prepare_models"], "models")
+            self._step(["migrate", "--noinput"], "database schema", shown=_is_migration)
             self._workers(port)
         finally:
             held.close()
