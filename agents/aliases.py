@@ -12,7 +12,7 @@ from agents.models import Agent, Alias, AliasMove
 from agents.models.agents import SLUG_PATTERN
 from agents.versions import find_version
 from registry import audit
-from registry.access import Actor
+from registry.actors import Actor
 from registry.errors import Conflict, Invalid, NotFound
 
 ANY: Final = object()

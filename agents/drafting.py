@@ -26,7 +26,8 @@ from agents.configuration import (
 from agents.models import Agent, AgentVersion, KnowledgeBinding, Tool
 from agents.models.agents import SLUG_PATTERN
 from registry import audit, requests
-from registry.access import Access, Actor
+from registry.access import Access
+from registry.actors import Actor
 from registry.errors import (
     Conflict,
     FieldError,

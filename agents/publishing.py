@@ -26,7 +26,7 @@ from agents.manifest import build_manifest
 from agents.models import Agent, AgentVersion
 from agents.versions import HOLDER_KIND
 from registry import audit
-from registry.access import Actor
+from registry.actors import Actor
 from registry.errors import Conflict
 from retrieval import pins, search
 from retrieval.indexing import outdated

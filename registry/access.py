@@ -14,6 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from registry import audit
+from registry.actors import Actor
 from registry.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated
 from registry.models import ApiKey
 
@@ -23,14 +24,6 @@ SCOPES: tuple[Scope, ...] = ("runtime", "editor", "publisher", "admin")
 _PREFIX = "reg_"
 _SECRET_BYTES = 32
 _KEY = re.compile(r"reg_[A-Za-z0-9_-]{43}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Actor:
-    """Who acts, as the audit log names them."""
-
-    kind: Literal["key", "user", "command", "task"]
-    label: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db import connection
 
-from registry.access import Actor
+from registry.actors import Actor
 from registry.models import AuditEvent
 
 

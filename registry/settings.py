@@ -85,9 +85,10 @@ DATABASES: dict[str, dict[str, Any]] = {
         "CONN_MAX_AGE": _number("DATABASE_CONN_MAX_AGE", 600),
         "CONN_HEALTH_CHECKS": True,
         "ATOMIC_REQUESTS": False,
-        "TEST": {"NAME": _text("TEST_DATABASE_NAME") or None},
     }
 }
+if _text("DATABASE_NAME"):
+    DATABASES["default"]["NAME"] = _text("DATABASE_NAME")
 DATABASES["default"].setdefault("OPTIONS", {}).update(
     {
         "connect_timeout": _number("DATABASE_CONNECT_TIMEOUT", 5, least=1),

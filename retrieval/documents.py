@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from registry import audit
-from registry.access import Actor
+from registry.actors import Actor
 from registry.canonical import digest_bytes
 from registry.errors import Conflict, Invalid, NotFound, TooLarge
 from registry.strict_json import check_text

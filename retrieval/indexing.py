@@ -21,7 +21,7 @@ from django.db.models import Count, F, Q, Sum
 from django.utils import timezone
 
 from registry import audit
-from registry.access import Actor
+from registry.actors import Actor
 from registry.errors import Conflict, NotFound
 from retrieval.chunking import Chunking
 from retrieval.digests import snapshot_digest

@@ -10,7 +10,8 @@ from django.conf import settings
 from django.db import IntegrityError, connection, transaction
 
 from registry import audit, requests
-from registry.access import Access, Actor
+from registry.access import Access
+from registry.actors import Actor
 from registry.errors import Conflict, Invalid, NotFound
 from retrieval import reranking
 from retrieval.chunking import Chunking

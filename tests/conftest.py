@@ -1,0 +1,75 @@
+"""Fixtures on real services. States are reached by the real use cases, never by writing rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.db import connection
+from rest_framework.test import APIClient
+
+from registry.access import create_api_key
+from registry.actors import Actor
+from tests import builders
+from tests.worker import Worker, running_worker
+
+_NAME = re.compile(r"test_[a-z0-9_]+?__[a-z0-9_]+?__[a-z0-9_]+")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Hold every test's name to test_<subject>__<condition>__<outcome>."""
+    for item in items:
+        name = getattr(item, "originalname", None) or item.name
+        if isinstance(item, pytest.Function) and not _NAME.fullmatch(name):
+            raise pytest.UsageError(
+                f"{item.nodeid}: a test is called test_<subject>__<condition>__<outcome>"
+            )
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: object) -> None:
+    """Let the flush between tests pass the triggers that refuse TRUNCATE, and nothing else."""
+    plain = connection.ops.sql_flush
+
+    def flush(style: object, tables: list[str], **options: object) -> list[str]:
+        return [
+            *(f"ALTER TABLE {connection.ops.quote_name(t)} DISABLE TRIGGER USER;" for t in tables),
+            *plain(style, tables, **options),
+            *(f"ALTER TABLE {connection.ops.quote_name(t)} ENABLE TRIGGER USER;" for t in tables),
+        ]
+
+    connection.ops.sql_flush = flush
+
+
+@pytest.fixture
+def actor() -> Actor:
+    return builders.ACTOR
+
+
+@pytest.fixture
+def client_for() -> Callable[..., APIClient]:
+    """Return a function that makes an API client with a key of a scope."""
+
+    def make(scope: str = "admin", **limits: object) -> APIClient:
+        name = f"{scope} {len(made)}"
+        key = create_api_key(actor=builders.ACTOR, name=name, scope=scope, **limits)
+        client = APIClient(HTTP_AUTHORIZATION=f"Bearer {key}")
+        made.append(client)
+        return client
+
+    made: list[APIClient] = []
+    return make
+
+
+@pytest.fixture
+def api(db: None, client_for: Callable[..., APIClient]) -> APIClient:
+    """An API client with a key of scope admin."""
+    return client_for("admin")
+
+
+@pytest.fixture
+def worker(transactional_db: None) -> Iterator[Worker]:
+    """A real Celery worker process on this test's database, through a real broker."""
+    with running_worker() as process:
+        yield process

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+
+from retrieval.knowledge_bases import find, update_knowledge_base
+from retrieval.models import Chunk
+from tests import builders
+from tests.builders import RETURNS, WARRANTY
+from tests.worker import Worker, wait_until
+
+pytestmark = pytest.mark.django_db
+
+
+def test_build__first_documents__become_the_current_snapshot() -> None:
+    base = builders.make_base()
+    builders.add_text(base, "returns.md", RETURNS)
+    builders.add_text(base, "warranty.md", WARRANTY)
+
+    snapshot = builders.build(base)
+
+    assert snapshot.state == "ready"
+    assert snapshot.document_count == 2
+    assert find(base.pk).current_snapshot == snapshot
+    assert Chunk.objects.filter(vector__isnull=True).count() == 0
+
+
+def test_build__nothing_changed_in_effect__ends_unchanged() -> None:
+    base = builders.base_with()
+    update_knowledge_base(
+        actor=builders.ACTOR,
+        knowledge_base_id=base.pk,
+        values={"chunking": {"strategy": "recursive", "size": 40, "overlap": 0}},
+    )
+    update_knowledge_base(
+        actor=builders.ACTOR,
+        knowledge_base_id=base.pk,
+        values={"chunking": {"strategy": "recursive", "size": 200, "overlap": 20}},
+    )
+
+    snapshot = builders.build(base)
+
+    assert snapshot.state == "unchanged"
+    assert find(base.pk).current_snapshot == base.current_snapshot
+
+
+@pytest.mark.django_db(transaction=True)
+def test_build__by_a_real_worker__becomes_current(worker: Worker) -> None:
+    base = builders.make_base()
+    builders.add_text(base, "returns.md", RETURNS)
+
+    wait_until(lambda: find(base.pk).current_snapshot is not None)
+
+    assert find(base.pk).current_snapshot.document_count == 1

@@ -1,0 +1,88 @@
+"""A real Celery worker process for tests that are about workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from celery import current_app
+from django.conf import settings
+from django.db import connection
+
+from tests.servers import INSTANCE
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass
+class Worker:
+    process: subprocess.Popen[bytes]
+
+    def kill(self) -> None:
+        """Kill the worker with its children, as a power cut would."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def broker_url() -> str:
+    """Return the broker of this xdist process: a database of its own in Valkey."""
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) + 1
+    return f"{INSTANCE.broker_url}?virtual_host={number}"
+
+
+@contextmanager
+def running_worker(*, beat: bool = True, concurrency: int = 1) -> Iterator[Worker]:
+    environment = {
+        **os.environ,
+        "DATABASE_NAME": connection.settings_dict["NAME"],
+        "DATABASE_ROLE": "app",
+        "BROKER_URL": broker_url(),
+        "REAPER_INTERVAL_SECONDS": "1",
+    }
+    before = current_app.conf.broker_url
+    current_app.conf.broker_url = broker_url()
+    current_app.control.purge()
+    command = [sys.executable, "-m", "celery", "-A", "registry.celery", "worker"]
+    command += ["--concurrency", str(concurrency), "--loglevel", "INFO", "--without-gossip"]
+    if beat:
+        command += ["--beat", "--schedule", str(settings.DATA_DIR / f"beat-{os.getpid()}")]
+    log_path = settings.DATA_DIR / f"worker-{os.getpid()}.log"
+    with log_path.open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        yield Worker(process)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                pass
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+        current_app.conf.broker_url = before
+
+
+def wait_until(condition: Callable[[], bool], *, seconds: float = 60) -> None:
+    """Wait for ``condition``; fail when it does not come true in time."""
+    ends = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < ends, f"not within {seconds} seconds"
+        time.sleep(0.1)
