@@ -1,0 +1,95 @@
+"""From a document's bytes to its text, whatever the bytes do."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+
+from retrieval.extraction.results import Extracted, ExtractionFailed
+from retrieval.extraction.sandbox import HostLost, Limits, Outcome, run_limited
+from retrieval.extraction.sandbox_host import EXIT_MEMORY, EXIT_OUTPUT
+from retrieval.segments import Segment
+
+logger = logging.getLogger(__name__)
+
+_TASK = "retrieval.extraction.reading:run"
+_DEFAULTS = Limits()
+# Per byte of the document, beyond what every document may take
+_MEMORY_PER_BYTE = 6
+_NO_MEMORY = ("memory allocation of", "bad_alloc", "out of memory", "cannot allocate memory")
+
+
+def extract(
+    content: bytes, media_type: str, *, ocr: str = "none", limits: Limits | None = None
+) -> Extracted:
+    """Return the text of a document of a type that ``detect_type`` gave.
+
+    The reading happens in a child process with limits on memory, time and output. Raises
+    ExtractionFailed, and nothing else for any bytes; the same bytes give the same result.
+    """
+    options = {"media_type": media_type, "ocr": ocr}
+    try:
+        outcome = run_limited(_TASK, content, options, limits or _limits_for(content))
+    except HostLost as error:
+        logger.warning("extraction.host_lost", extra={"media_type": media_type})
+        raise _crashed() from error
+    if outcome.exit_code != 0:
+        raise _failure(outcome, media_type)
+    return _parsed(outcome.output)
+
+
+def _limits_for(content: bytes) -> Limits:
+    return Limits(memory=_DEFAULTS.memory + _MEMORY_PER_BYTE * len(content))
+
+
+def _parsed(output: bytes) -> Extracted:
+    head, *lines = output.splitlines()
+    about = json.loads(head)
+    if "code" in about:
+        raise ExtractionFailed(about["code"], about["sentence"])
+    segments = (json.loads(line) for line in lines)
+    return Extracted(
+        segments=tuple(
+            Segment(page=page, section=section, text=text) for page, section, text in segments
+        ),
+        notices=tuple(about["notices"]),
+        pages=about["pages"],
+    )
+
+
+def _failure(outcome: Outcome, media_type: str) -> ExtractionFailed:
+    logger.warning(
+        "extraction.stopped",
+        extra={
+            "media_type": media_type,
+            "exit_code": outcome.exit_code,
+            "signal": outcome.signal,
+            "timed_out": outcome.timed_out,
+            "errors": outcome.errors[-500:],
+        },
+    )
+    if outcome.timed_out:
+        return ExtractionFailed(
+            "extraction.timed_out",
+            "Reading the document took too long and was stopped: split it, or save it anew.",
+        )
+    ran_out = any(words in outcome.errors.lower() for words in _NO_MEMORY)
+    if outcome.exit_code == EXIT_MEMORY or ran_out:
+        return ExtractionFailed(
+            "extraction.too_large",
+            "Reading the document takes more memory than is allowed: split it.",
+        )
+    if outcome.exit_code == EXIT_OUTPUT or outcome.signal == signal.SIGXFSZ:
+        return ExtractionFailed(
+            "extraction.too_large", "The document holds more text than is allowed: split it."
+        )
+    return _crashed()
+
+
+def _crashed() -> ExtractionFailed:
+    return ExtractionFailed(
+        "extraction.crashed",
+        "The document could not be read: it broke the program that reads it. "
+        "Open it where it was made and save or export it anew.",
+    )

@@ -1,0 +1,20 @@
+"""What a reader is given to write to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from retrieval.extraction.outline import Outline
+
+
+@dataclass(slots=True, kw_only=True)
+class Reading:
+    """A document while it is read: its text so far, and what should be said about it."""
+
+    outline: Outline
+    # "none", or the OCR engine and its languages: "tesseract:eng+deu"
+    ocr: str = "none"
+    notices: list[str] = field(default_factory=list)
+    pages: int | None = None
+    # The sentence to fail with when no text was found
+    why_empty: str = ""

@@ -1,0 +1,273 @@
+"""Word documents: paragraphs, lists, tables, text boxes and notes, under their headings.
+
+Deleted text of tracked changes, comments, hidden text, running heads and tables of contents are
+left out. Word has no pages before it lays the document out, so there are none here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from retrieval.extraction.archives import Archive, BrokenArchive
+from retrieval.extraction.outline import Outline
+from retrieval.extraction.reader import Reading
+from retrieval.extraction.readers import xml
+from retrieval.extraction.readers.xml import Element
+from retrieval.extraction.results import Damaged
+from retrieval.extraction.tables import table_text
+
+_HEADING_STYLE = re.compile(r"heading (\d)")
+_TITLE_LEVEL = 0
+_BODY_LEVEL = 9
+_SKIPPED = frozenset(
+    ("del", "moveFrom", "Fallback", "instrText", "delText", "rt", "pPr", "rPr", "tblPr", "trPr")
+)
+_CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "softHyphen": ""}
+_OFF = ("0", "false", "off")
+
+
+def read_word(content: bytes, reading: Reading) -> None:
+    """Read a document of Word 2007 and later, of either dialect."""
+    try:
+        archive = Archive(content)
+    except BrokenArchive as error:
+        raise Damaged(f"The document cannot be opened: {error}.") from error
+    part = _main_part(archive)
+    related = {kind: name for kind, name in xml.relations(archive, part).values()}
+    writer = _Writer(
+        reading.outline,
+        levels=_style_levels(archive, related.get("styles", "word/styles.xml")),
+        notes=dict(_notes(archive, related)),
+    )
+    for child in xml.children_of(archive.read(part, most=4 * 64 * 1024 * 1024), "body", part):
+        writer.write(child)
+    writer.end()
+    if "comments" in related:
+        reading.notices.append("The document has review comments; they were left out.")
+
+
+def _main_part(archive: Archive) -> str:
+    for kind, name in xml.relations(archive, "").values():
+        if kind == "officeDocument":
+            return name
+    return "word/document.xml"
+
+
+def _style_levels(archive: Archive, part: str) -> dict[str, int | None]:
+    """Return style id → heading level (0 for the title), None for entries of a contents list."""
+    content = archive.find(part)
+    if content is None:
+        return {}
+    own: dict[str, int | None] = {}
+    based_on: dict[str, str] = {}
+    for style in xml.parse(content, part):
+        key = xml.attribute(style, "styleId")
+        if xml.name(style) != "style" or key is None:
+            continue
+        title = (_value(xml.first(style, "name")) or "").lower()
+        heading = _HEADING_STYLE.fullmatch(title)
+        level = _value(xml.first(style, "pPr", "outlineLvl"))
+        if heading:
+            own[key] = int(heading[1])
+        elif title == "title":
+            own[key] = _TITLE_LEVEL
+        elif re.fullmatch(r"toc \d", title):
+            own[key] = None
+        elif level is not None and level.isdecimal():
+            own[key] = int(level) + 1
+        based_on[key] = _value(xml.first(style, "basedOn")) or ""
+    return {key: _inherited(key, own, based_on) for key in based_on}
+
+
+def _inherited(key: str, own: dict[str, int | None], based_on: dict[str, str]) -> int | None:
+    seen = set[str]()
+    while key and key not in seen:
+        if key in own:
+            return own[key]
+        seen.add(key)
+        key = based_on.get(key, "")
+    return _BODY_LEVEL + 1
+
+
+def _notes(archive: Archive, related: dict[str, str]) -> Iterator[tuple[tuple[str, str], str]]:
+    for kind in ("footnote", "endnote"):
+        part = related.get(kind + "s")
+        content = archive.find(part) if part else None
+        if part is None or content is None:
+            continue
+        for note in xml.children_of(content, kind + "s", part):
+            key = xml.attribute(note, "id")
+            if key is not None and xml.attribute(note, "type") in (None, "normal"):
+                yield (kind, key), " ".join(_text(part) for part in _paragraphs(note)).strip()
+
+
+class _Writer:
+    def __init__(
+        self,
+        outline: Outline,
+        *,
+        levels: dict[str, int | None],
+        notes: dict[tuple[str, str], str],
+    ) -> None:
+        self._outline = outline
+        self._levels = levels
+        self._notes = notes
+        self._items: list[str] = []
+
+    def write(self, element: Element) -> None:
+        kind = xml.name(element)
+        if kind == "p":
+            self._paragraph(element)
+        elif kind == "tbl":
+            self._table(element)
+        elif kind not in _SKIPPED and kind != "sectPr":
+            for child in element:
+                self.write(child)
+
+    def end(self) -> None:
+        if self._items:
+            self._outline.block("\n".join(self._items))
+        self._items = []
+
+    def _paragraph(self, paragraph: Element) -> None:
+        level = self._level(paragraph)
+        text = _text(paragraph)
+        if level is None:
+            return
+        if level <= _BODY_LEVEL and text.strip():
+            self.end()
+            self._outline.heading(level, text)
+        elif text.strip() and xml.first(paragraph, "pPr", "numPr") is not None:
+            depth = _value(xml.first(paragraph, "pPr", "numPr", "ilvl")) or "0"
+            indent = "  " * min(int(depth) if depth.isdecimal() else 0, 8)
+            self._items.append(f"{indent}- {text.strip()}")
+        else:
+            self.end()
+            self._outline.block(text)
+        boxes = list(_boxes(paragraph))
+        notes = list(self._notes_of(paragraph))
+        if boxes or notes:
+            self.end()
+        for box in boxes:
+            for child in box:
+                self.write(child)
+        for note in notes:
+            self._outline.block(note)
+
+    def _level(self, paragraph: Element) -> int | None:
+        own = _value(xml.first(paragraph, "pPr", "outlineLvl"))
+        if own is not None and own.isdecimal():
+            return int(own) + 1
+        style = _value(xml.first(paragraph, "pPr", "pStyle"))
+        return self._levels.get(style or "", _BODY_LEVEL + 1)
+
+    def _notes_of(self, paragraph: Element) -> Iterator[str]:
+        for element in paragraph.iter():
+            kind = xml.name(element)
+            if kind in ("footnoteReference", "endnoteReference"):
+                key = (kind.removesuffix("Reference"), xml.attribute(element, "id") or "")
+                if note := self._notes.get(key):
+                    yield f"Note: {note}"
+
+    def _table(self, table: Element) -> None:
+        self.end()
+        if _is_layout(table):
+            for cell in _named(table, "tc"):
+                for child in cell:
+                    self.write(child)
+                self.end()
+            return
+        rows = list(_named(table, "tr"))
+        cells = [[_cell_text(cell) for cell in _named(row, "tc")] for row in rows]
+        header = len(rows) > 1 and xml.first(rows[0], "trPr", "tblHeader") is not None
+        self._outline.block(table_text(cells, has_header=header))
+        for note in self._notes_of(table):
+            self._outline.block(note)
+
+
+def _is_layout(table: Element) -> bool:
+    """Tell a table of one cell, which is a frame round its text, from a table of data."""
+    cells = list(_named(table, "tc"))
+    return len(cells) == 1
+
+
+def _cell_text(cell: Element) -> str:
+    parts = []
+    for child in _blocks(cell):
+        if xml.name(child) == "p":
+            parts.append(_text(child))
+        else:
+            rows = [
+                " ".join(_cell_text(part) for part in _named(row, "tc"))
+                for row in _named(child, "tr")
+            ]
+            parts.append("; ".join(row.strip() for row in rows))
+    return " ".join(part for part in parts if part.strip())
+
+
+def _named(element: Element, wanted: str) -> Iterator[Element]:
+    """Yield the nearest descendants of a name, through containers but not through each other."""
+    for child in element:
+        kind = xml.name(child)
+        if kind == wanted:
+            yield child
+        elif kind not in _SKIPPED and kind not in ("p", "tbl"):
+            yield from _named(child, wanted)
+
+
+def _blocks(element: Element) -> Iterator[Element]:
+    for child in element:
+        kind = xml.name(child)
+        if kind in ("p", "tbl"):
+            yield child
+        elif kind not in _SKIPPED:
+            yield from _blocks(child)
+
+
+def _paragraphs(element: Element) -> Iterable[Element]:
+    return (part for part in element.iter() if xml.name(part) == "p")
+
+
+def _boxes(paragraph: Element) -> Iterator[Element]:
+    for child in paragraph:
+        kind = xml.name(child)
+        if kind == "txbxContent":
+            yield child
+        elif kind not in _SKIPPED:
+            yield from _boxes(child)
+
+
+def _text(element: Element) -> str:
+    """Return an element's text without that of text boxes, which are blocks of their own."""
+    parts: list[str] = []
+    for child in element:
+        kind = xml.name(child)
+        if kind == "t":
+            parts.append(child.text or "")
+        elif kind in _CHARACTERS:
+            parts.append(_CHARACTERS[kind])
+        elif kind == "sym":
+            parts.append(_symbol(child))
+        elif kind == "r" and _is_hidden(child):
+            continue
+        elif kind not in _SKIPPED and kind != "txbxContent":
+            parts.append(_text(child))
+    return "".join(parts)
+
+
+def _is_hidden(run: Element) -> bool:
+    vanish = xml.first(run, "rPr", "vanish")
+    return vanish is not None and _value(vanish) not in _OFF
+
+
+def _symbol(element: Element) -> str:
+    code = xml.attribute(element, "char") or ""
+    try:
+        return chr(int(code, 16))
+    except (ValueError, OverflowError):
+        return ""
+
+
+def _value(element: Element | None) -> str | None:
+    return None if element is None else xml.attribute(element, "val")

@@ -1,0 +1,19 @@
+"""The name of the way documents are read here: another name whenever a text may come out other."""
+
+from __future__ import annotations
+
+import unicodedata
+from importlib.metadata import version
+
+# Raise it with every change of this package that can change a text; a test holds the two together
+REVISION = 1
+_LIBRARIES = ("kreuzberg", "pypdfium2", "lxml", "markdown-it-py", "chardetng-py")
+
+
+def recipe(ocr: str = "none") -> str:
+    """Return the recipe: libraries with versions, our own revision, the OCR engine or none."""
+    libraries = "/".join(f"{name}-{version(name)}" for name in _LIBRARIES)
+    return f"{libraries}/unicode-{unicodedata.unidata_version}/{REVISION}/ocr:{ocr}"
+
+
+RECIPE = recipe()

@@ -1,0 +1,92 @@
+"""Every document of the shared folder gives what its index says, on the page that it says.
+
+Passed: see ``EXCEPTIONS`` for what does not, each with its cause. The index is described in the
+README beside it.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import re
+import unicodedata
+
+import pytest
+
+from registry.errors import RegistryError
+from retrieval.extraction import Extracted, ExtractionFailed, detect_type, extract
+from tests.data import SHARED_DATA, shared_data
+
+EXCEPTIONS: dict[str, str] = {}
+REFUSED_AT_UPLOAD = {"document.empty", "document.unreadable", "document.unsupported_type"}
+FAILURES = {
+    "password": {"extraction.password_required"},
+    "damaged": {"extraction.damaged", "document.empty", "document.unreadable"},
+    "empty": {"extraction.no_text", "document.empty"},
+    "bomb": {"extraction.too_large", "extraction.timed_out", "extraction.damaged"}
+    | REFUSED_AT_UPLOAD,
+    "recover": {"extraction.damaged", "extraction.no_text", "document.unreadable"},
+    "legacy": {"document.unsupported_type"},
+}
+
+
+def rows():
+    index = SHARED_DATA / "docs" / "INDEX.tsv"
+    if not index.exists():
+        return []
+    with index.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+def normalised(text: str) -> str:
+    text = unicodedata.normalize("NFKC", text)
+    text = "".join(c for c in text if unicodedata.category(c) != "Cf")
+    return " ".join(text.split()).casefold()
+
+
+@functools.lru_cache(maxsize=1)
+def outcome(file: str) -> Extracted | str:
+    path = shared_data("docs", *file.split("/"))
+    content = path.read_bytes()
+    try:
+        detected = detect_type(name=path.name, content=content)
+        return extract(content, detected.media_type)
+    except (RegistryError, ExtractionFailed) as error:
+        return error.code
+
+
+def places(row) -> tuple[int | None, str | None]:
+    """Return the page and the section that the index asks for."""
+    part = row["page_or_part"]
+    if row["format"] == "pptx" and part:
+        return int(re.sub(r"\D", "", part)), None
+    if row["format"] == "xlsx" and part:
+        return None, part
+    return (int(part), None) if part.isdecimal() else (None, None)
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row["file"].rpartition("/")[2])
+def test_document__of_the_index__gives_what_the_index_expects(row):
+    result = outcome(row["file"])
+
+    if isinstance(result, str):
+        assert result in FAILURES.get(row["expect"], set()), result
+        return
+    assert row["expect"] not in ("password", "damaged", "empty")
+    page, section = places(row)
+    phrase = normalised(row["phrase"])
+    found = [s for s in result.segments if phrase in normalised(s.text)]
+    assert found, "the phrase is not in the text"
+    if page is not None:
+        assert page in {segment.page for segment in found}
+        if row["check"] == "ok, only there":
+            assert {segment.page for segment in found} == {page}
+    if section is not None:
+        assert section in {segment.section for segment in found}
+
+
+def test_index__is_read__has_its_rows():
+    shared_data("docs", "INDEX.tsv")
+
+    assert len(rows()) > 60
+    assert len(EXCEPTIONS) <= 5
