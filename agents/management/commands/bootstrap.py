@@ -38,12 +38,13 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        made: dict[str, Any] = {"admin": _first_admin(), "apiKey": _first_key(), "curl": None}
         if not options["no_demo"] and _wants_example():
             try:
                 self._load_example()
             except RegistryError as error:
                 raise CommandError(error.detail) from error
+        # Last, so that an interrupted start loses no secret that nobody has seen.
+        made: dict[str, Any] = {"admin": _first_admin(), "apiKey": _first_key(), "curl": None}
         if AuditEvent.objects.filter(action=_LOADED).exists():
             made["curl"] = _curl(made["apiKey"])
         if options["json"]:
