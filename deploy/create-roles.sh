@@ -10,7 +10,7 @@ CREATE ROLE registry_owner LOGIN PASSWORD :'owner_password';
 CREATE ROLE registry_app LOGIN PASSWORD :'app_password';
 CREATE DATABASE registry OWNER registry_owner;
 REVOKE ALL ON DATABASE registry FROM PUBLIC;
-GRANT CONNECT, TEMPORARY ON DATABASE registry TO registry_app;
+GRANT CONNECT ON DATABASE registry TO registry_app;
 SQL
 
 psql --set ON_ERROR_STOP=1 --username postgres --dbname registry \

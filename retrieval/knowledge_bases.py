@@ -189,29 +189,33 @@ def lock(knowledge_base_id: uuid.UUID) -> KnowledgeBase:
 
 def _delete_rows(knowledge_base_id: uuid.UUID) -> None:
     """Delete wholes before their parts: foreign keys are deferred, and the triggers want it so."""
-    documents = "SELECT id FROM retrieval_document WHERE knowledge_base_id = %(base)s"
-    revisions = f"SELECT id FROM retrieval_documentrevision WHERE document_id IN ({documents})"
-    statements = [
-        "DELETE FROM retrieval_buildpiece WHERE snapshot_id IN "
-        "(SELECT id FROM retrieval_indexsnapshot WHERE knowledge_base_id = %(base)s)",
-        "CREATE TEMPORARY TABLE doomed_indexed ON COMMIT DROP AS SELECT i.id "
-        "FROM retrieval_indexeddocument i JOIN retrieval_extraction e ON e.id = i.extraction_id "
-        f"WHERE e.revision_id IN ({revisions})",
-        "CREATE TEMPORARY TABLE doomed_snapshot ON COMMIT DROP AS SELECT id "
-        "FROM retrieval_indexsnapshot WHERE knowledge_base_id = %(base)s",
-        "DELETE FROM retrieval_knowledgebase WHERE id = %(base)s",
-        "DELETE FROM retrieval_indexsnapshot WHERE id IN (SELECT id FROM doomed_snapshot)",
-        "DELETE FROM retrieval_snapshotmember WHERE snapshot_id IN "
-        "(SELECT id FROM doomed_snapshot)",
-        "DELETE FROM retrieval_indexeddocument WHERE id IN (SELECT id FROM doomed_indexed)",
-        "DELETE FROM retrieval_chunk WHERE indexed_document_id IN (SELECT id FROM doomed_indexed)",
-        f"DELETE FROM retrieval_extraction WHERE revision_id IN ({revisions})",
-        f"DELETE FROM retrieval_documentrevision WHERE document_id IN ({documents})",
-        "DELETE FROM retrieval_document WHERE knowledge_base_id = %(base)s",
-    ]
+    owned = {
+        "base": [knowledge_base_id],
+        "snapshots": _ids("indexsnapshot", "knowledge_base_id", [knowledge_base_id]),
+        "documents": _ids("document", "knowledge_base_id", [knowledge_base_id]),
+    }
+    owned["revisions"] = _ids("documentrevision", "document_id", owned["documents"])
+    owned["extractions"] = _ids("extraction", "revision_id", owned["revisions"])
+    owned["indexed"] = _ids("indexeddocument", "extraction_id", owned["extractions"])
     with connection.cursor() as cursor:
-        for statement in statements:
-            cursor.execute(statement, {"base": knowledge_base_id})
+        for table, column, ids in (
+            ("buildpiece", "snapshot_id", "snapshots"),
+            ("knowledgebase", "id", "base"),
+            ("indexsnapshot", "id", "snapshots"),
+            ("snapshotmember", "snapshot_id", "snapshots"),
+            ("indexeddocument", "id", "indexed"),
+            ("chunk", "indexed_document_id", "indexed"),
+            ("extraction", "id", "extractions"),
+            ("documentrevision", "id", "revisions"),
+            ("document", "id", "documents"),
+        ):
+            cursor.execute(f"DELETE FROM retrieval_{table} WHERE {column} = ANY(%s)", [owned[ids]])
+
+
+def _ids(table: str, column: str, parents: list[Any]) -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT id FROM retrieval_{table} WHERE {column} = ANY(%s)", [parents])
+        return [row[0] for row in cursor.fetchall()]
 
 
 def _columns(values: SearchSettings) -> dict[str, Any]:
