@@ -53,7 +53,6 @@ _OFFICE_PARTS = (
 )
 # Names of streams inside an OLE file, as UTF-16 in its directory
 _OLE_STREAMS = (
-    ("EncryptedPackage", None),
     ("WordDocument", types.DOC),
     ("Workbook", types.XLS),
     ("Book", types.XLS),
@@ -82,6 +81,11 @@ def detect_type(*, name: str, content: bytes, default_text: str = types.PLAIN) -
     if found is None:
         found = _text_type(name, content, claimed, default_text)
     return DetectedType(media_type=found, notice=_notice(extension, claimed, found))
+
+
+def is_encrypted_office(content: bytes) -> bool:
+    """Tell a document of Office 2007 or later that is under a password: no ZIP, an OLE file."""
+    return content.startswith(_OLE_SIGNATURE) and _has_ole_stream(content, "EncryptedPackage")
 
 
 def _extension(name: str) -> str:
@@ -131,12 +135,12 @@ def _zip_type(name: str, content: bytes) -> str:
 
 
 def _ole_type(name: str, content: bytes, claimed: types.MediaType | None) -> str:
+    if is_encrypted_office(content):
+        # What is inside cannot be known, so its name is believed
+        return claimed.name if claimed and not claimed.is_text else types.DOCX
     for stream, media_type in _OLE_STREAMS:
         if _has_ole_stream(content, stream):
-            if media_type is not None:
-                return media_type
-            # Encrypted: what is inside cannot be known, so its name is believed
-            return claimed.name if claimed and not claimed.is_text else types.DOCX
+            return media_type
     raise _unsupported(
         name, "The file is in an old Office or Outlook format: save it as PPTX, DOCX or EML"
     )

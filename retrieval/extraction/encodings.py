@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 from dataclasses import dataclass
 
-from chardetng_py import detect
+from chardetng_py import detect  # type: ignore[import-untyped]
 
 # Those of UTF-32 first: the mark of UTF-16 is the beginning of one of them
 _MARKS = (

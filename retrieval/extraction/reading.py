@@ -12,11 +12,21 @@ from collections.abc import Callable
 from typing import IO, Any
 
 from retrieval.extraction import media_types as types
+from retrieval.extraction.detection import is_encrypted_office
 from retrieval.extraction.outline import Outline
 from retrieval.extraction.reader import Reading
-from retrieval.extraction.readers import epub, html, mail, markdown, opendocument, pdf, slides, text
-from retrieval.extraction.readers import word
-from retrieval.extraction.results import Extracted, ExtractionFailed, NoText
+from retrieval.extraction.readers import (
+    epub,
+    html,
+    mail,
+    markdown,
+    opendocument,
+    pdf,
+    slides,
+    text,
+    word,
+)
+from retrieval.extraction.results import Extracted, ExtractionFailed, NoText, PasswordRequired
 
 # A document may hold this many characters, and one more for each 1/20 byte of its file
 _BASE_CHARACTERS = 2_000_000
@@ -45,6 +55,8 @@ def read_document(content: bytes, media_type: str, *, ocr: str = "none") -> Extr
 
     Raises ExtractionFailed, and whatever a library raises on bytes that it did not expect.
     """
+    if is_encrypted_office(content):
+        raise PasswordRequired
     most = min(_MOST_CHARACTERS, _BASE_CHARACTERS + _CHARACTERS_PER_BYTE * len(content))
     reading = Reading(outline=Outline(most_characters=most), ocr=ocr)
     _reader(media_type)(content, reading)

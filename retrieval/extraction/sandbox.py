@@ -69,7 +69,7 @@ class _Host:
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "retrieval.extraction.sandbox_host"],
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",

@@ -80,12 +80,13 @@ def _wait(
     deadline = time.monotonic() + wall_seconds
     ended, gone, timed_out = False, False, False
     while not (ended or gone or timed_out):
-        ready = select.select([connection, woken], [], [], max(0.0, deadline - time.monotonic()))[0]
+        left = max(0.0, deadline - time.monotonic())
+        ready = select.select([connection.fileno(), woken], [], [], left)[0]
         if woken in ready:
             os.read(woken, 512)
             # Looked at without reaping: the process group's number must stay taken until the kill
             ended = os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
-        gone = not ended and connection in ready
+        gone = not ended and connection.fileno() in ready
         timed_out = time.monotonic() >= deadline and not ended
     _kill(child)
     _, status, usage = os.wait4(child, 0)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from lxml import etree, html
+from lxml.html import defs
 
 from retrieval.extraction.outline import Outline
 from retrieval.extraction.reader import Reading
@@ -17,13 +18,20 @@ from retrieval.extraction.readers.text import decoded_text
 from retrieval.extraction.results import NoText
 from retrieval.extraction.tables import table_text
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _DECLARED = re.compile(
     rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w.:-]+)|<\?xml[^>]+encoding\s*=\s*[\"']([\w.:-]+)", re.I
 )
+# Programs that have no title to write write the file's name
+_FILE_NAME = re.compile(r"\S+\.\w{2,5}")
 _DECLARED_WITHIN = 4096
-_DROPPED = frozenset(
-    "script style template noscript head svg iframe object embed audio video canvas datalist "
-    "select annotation annotation-xml".split()
+_DROPPED = _words(
+    "script style template noscript head svg iframe object embed audio video canvas datalist"
+    " select annotation annotation-xml"
 )
 _MENUS = frozenset(("nav", "menu"))
 _MENU_ROLES = frozenset(("navigation", "search", "menu", "menubar"))
@@ -31,20 +39,20 @@ _MENU_ROLES = frozenset(("navigation", "search", "menu", "menubar"))
 _HEADING_LINKS = frozenset(("mw-editsection", "headerlink", "anchorjs-link"))
 _HIDDEN_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.I)
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_INLINE = frozenset(
-    "a abbr acronym b bdi bdo big button cite code data del dfn em font i img input ins kbd label "
-    "mark meter nobr output progress q rp rt ruby s samp small span strike strong sub sup time tt "
-    "u var wbr ins math mi mn mo mrow msup msub mfrac mtext semantics br".split()
+_INLINE = _words(
+    "a abbr acronym b bdi bdo big button cite code data del dfn em font i img input ins kbd label"
+    " mark math meter mfrac mi mn mo mrow msub msup mtext nobr output progress q rp rt ruby s samp"
+    " semantics small span strike strong sub sup time tt u var wbr br"
 )
 _CELLS = frozenset(("td", "th"))
 _LISTS = frozenset(("ul", "ol", "dl"))
 _VERBATIM = frozenset(("pre", "textarea"))
 _SPACE = re.compile(r"[ \t\n\r\f]+")
 # Elements that HTML knows: anything else between angle brackets is a text's own notation
-KNOWN_TAGS = frozenset(html.defs.tags) | frozenset(
-    "main section article aside header footer nav figure figcaption details summary mark time "
-    "template picture source audio video track svg math data dialog hgroup ruby rt rp bdi wbr "
-    "meter progress output search menu center font tt big strike u s nobr kbd".split()
+KNOWN_TAGS = frozenset(defs.tags) | _words(
+    "main section article aside header footer nav figure figcaption details summary mark time"
+    " template picture source audio video track svg math data dialog hgroup ruby rt rp bdi wbr"
+    " meter progress output search menu center font tt big strike u s nobr kbd"
 )
 
 
@@ -55,8 +63,8 @@ def read_html(content: bytes, reading: Reading) -> None:
     root = parse(decoded_text(content, reading, declared))
     if root is None:
         raise NoText
-    title = root.findtext(".//title") or ""
-    if title.strip() and not _has_main_heading(root):
+    title = (root.findtext(".//title") or "").strip()
+    if title and not _FILE_NAME.fullmatch(title) and not _has_main_heading(root):
         reading.outline.heading(0, title)
     write_page(root, reading.outline)
 
@@ -73,10 +81,9 @@ def parse(text: str) -> html.HtmlElement | None:
     # By way of bytes: a declaration of another encoding in a text is not to be believed
     encoded = text.replace("\0", "").encode("utf-8", "replace")
     try:
-        root = html.document_fromstring(encoded, parser=parser)
+        return html.document_fromstring(encoded, parser=parser)
     except etree.ParserError:
         return None
-    return root if isinstance(root, html.HtmlElement) else None
 
 
 def _has_main_heading(root: html.HtmlElement) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import email
 from collections.abc import Iterator
-from email.message import EmailMessage, MIMEPart
+from email.message import MIMEPart
 from email.policy import default
 
 from retrieval.extraction.encodings import decode
@@ -24,7 +24,7 @@ def read_mail(content: bytes, reading: Reading) -> None:
     _write_message(message, reading, 1)
 
 
-def _write_message(message: EmailMessage | MIMEPart, reading: Reading, level: int) -> None:
+def _write_message(message: MIMEPart, reading: Reading, level: int) -> None:
     outline = reading.outline
     outline.leave(level)
     outline.heading(level, _header(message, "Subject"))
@@ -47,15 +47,15 @@ def _write_message(message: EmailMessage | MIMEPart, reading: Reading, level: in
             )
 
 
-def _body(message: EmailMessage | MIMEPart) -> MIMEPart | None:
+def _body(message: MIMEPart) -> MIMEPart | None:
     """Return the plain text, else the HTML; a message in one part may be of another kind."""
-    body = message.get_body(("plain", "html")) if isinstance(message, MIMEPart) else None
+    body = message.get_body(("plain", "html"))
     if body is None or body.get_content_type() == "text/html" or _text(body).strip():
         return body
     return message.get_body(("html",)) or body
 
 
-def _others(message: EmailMessage | MIMEPart, body: MIMEPart | None) -> Iterator[MIMEPart]:
+def _others(message: MIMEPart, body: MIMEPart | None) -> Iterator[MIMEPart]:
     if not message.is_multipart():
         return
     for part in message.iter_parts():
@@ -83,7 +83,7 @@ def _text(part: MIMEPart) -> str:
     return decode(content, part.get_content_charset()).text
 
 
-def _header(message: EmailMessage | MIMEPart, name: str) -> str:
+def _header(message: MIMEPart, name: str) -> str:
     try:
         return " ".join(str(message.get(name, "")).split())
     except (ValueError, IndexError, AttributeError):

@@ -8,16 +8,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import pypdfium2
+import pypdfium2  # type: ignore[import-untyped]
 from pypdfium2 import raw
 
 from retrieval.extraction.outline import Outline
 from retrieval.extraction.reader import Reading
 from retrieval.extraction.readers.pdf_layout import (
+    HeadingSizes,
     Line,
-    heading_levels,
     join_broken_words,
-    level_of,
     paragraphs,
 )
 from retrieval.extraction.results import Damaged, PasswordRequired, TextTooLarge
@@ -31,6 +30,10 @@ _ARABIC = re.compile("[\u0600-\u06ff\ufb50-\ufdff\ufe70-\ufefc]")
 _REVERSED_LIGATURE = re.compile(f"[{_ALEFS}]{_LAM}")
 # The bidirectional order of a line loses the space where Latin ends and Arabic goes on
 _LOST_SPACE = re.compile("(?<=[A-Za-z])(?=[\u0621-\u064a])")
+
+
+# What a file with pages must hold, in the open or inside a stream of objects
+_PAGE = re.compile(rb"/Type\s*/Page\b|/ObjStm\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,13 +63,13 @@ def read_pdf(content: bytes, reading: Reading) -> None:
     _say_what_is_missing(pages, content, reading)
     reading.pages = count
     texts = _with_joined_words([page.lines if page else () for page in pages])
-    levels = {} if bookmarks else heading_levels(texts)
+    sizes = HeadingSizes([] if bookmarks else texts)
     for number, (page, lines) in enumerate(zip(pages, texts, strict=True)):
         reading.outline.page(number + 1)
         if bookmarks:
             _write_by_bookmarks(lines, bookmarks.get(number, []), reading.outline)
         else:
-            _write_by_size(lines, levels, reading.outline)
+            _write_by_size(lines, sizes, reading.outline)
         if page is not None and page.fields:
             reading.outline.block("\n".join(page.fields))
 
@@ -114,10 +117,12 @@ def _line(text_page: pypdfium2.PdfTextPage, text: str, begin: int, end: int) -> 
     left, first_base = _origin(text_page, begin)
     right, last_base = _origin(text_page, end)
     _, bottom, _, top = text_page.get_charbox(begin, loose=True)
+    if right < left:
+        left, right = -left, -right
     return Line(
         text=text,
-        left=min(left, right),
-        right=max(left, right),
+        left=left,
+        right=right,
         first_base=first_base,
         last_base=last_base,
         height=abs(top - bottom),
@@ -243,16 +248,16 @@ def _key(text: str) -> str:
     return "".join(filter(str.isalnum, text.casefold()))
 
 
-def _write_by_size(lines: Sequence[Line], levels: dict[float, int], outline: Outline) -> None:
+def _write_by_size(lines: Sequence[Line], sizes: HeadingSizes, outline: Outline) -> None:
     written = 0
     for at, line in enumerate(lines):
         if at < written:
             continue
-        level = level_of(line, levels)
+        level = sizes.level_of(line)
         if level is None:
             continue
         end = at + 1
-        while end < len(lines) and end - at < 3 and level_of(lines[end], levels) == level:
+        while end < len(lines) and end - at < 3 and sizes.level_of(lines[end]) == level:
             end += 1
         outline.block(paragraphs(lines[written:at]))
         outline.heading(level, " ".join(part.text for part in lines[at:end]))
@@ -260,13 +265,10 @@ def _write_by_size(lines: Sequence[Line], levels: dict[float, int], outline: Out
     outline.block(paragraphs(lines[written:]))
 
 
-def _say_what_is_missing(
-    pages: Sequence[_Page | None], content: bytes, reading: Reading
-) -> None:
+def _say_what_is_missing(pages: Sequence[_Page | None], content: bytes, reading: Reading) -> None:
     unreadable = [number for number, page in enumerate(pages, 1) if page is None]
-    if len(unreadable) == len(pages) or (
-        all(page is None or page.is_blank for page in pages) and b"%%EOF" not in content
-    ):
+    nothing = all(page is None or page.is_blank for page in pages)
+    if len(unreadable) == len(pages) or (nothing and not _PAGE.search(content)):
         raise Damaged("The PDF file is damaged: none of its pages can be read.")
     if unreadable:
         reading.notices.append(f"Damaged, not read: {_named(unreadable)}.")

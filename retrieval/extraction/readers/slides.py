@@ -178,4 +178,3 @@ def _values(series: Element, child: str) -> list[str]:
 def _diagram(archive: Archive, part: str) -> str:
     content = archive.find(part) if part else None
     return "" if content is None else "\n".join(_lines(xml.parse(content, part)))
-

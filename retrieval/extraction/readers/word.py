@@ -23,7 +23,14 @@ _BODY_LEVEL = 9
 _SKIPPED = frozenset(
     ("del", "moveFrom", "Fallback", "instrText", "delText", "rt", "pPr", "rPr", "tblPr", "trPr")
 )
-_CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "softHyphen": ""}
+_CHARACTERS = {
+    "tab": "\t",
+    "ptab": "\t",
+    "br": "\n",
+    "cr": "\n",
+    "noBreakHyphen": "-",
+    "softHyphen": "",
+}
 _OFF = ("0", "false", "off")
 
 
@@ -34,7 +41,7 @@ def read_word(content: bytes, reading: Reading) -> None:
     except BrokenArchive as error:
         raise Damaged(f"The document cannot be opened: {error}.") from error
     part = _main_part(archive)
-    related = {kind: name for kind, name in xml.relations(archive, part).values()}
+    related = dict(xml.relations(archive, part).values())
     writer = _Writer(
         reading.outline,
         levels=_style_levels(archive, related.get("styles", "word/styles.xml")),

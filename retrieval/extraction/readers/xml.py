@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from lxml import etree
 
 from retrieval.extraction.archives import Archive, resolve
 from retrieval.extraction.results import Damaged
 
-Element = etree._Element  # noqa: SLF001 - the type has no public name
+Element: TypeAlias = etree._Element
 
 
 def parse(content: bytes, part: str) -> Element:
