@@ -307,7 +307,7 @@ def _read_tools(value: Any, known: Configuration) -> tuple[ToolValues, ...]:
 def _check_expressions(wanted: Configuration) -> None:
     """Parse every expression against the declared variables; all that are wrong are named."""
     variables = wanted.variables
-    errors = []
+    errors: list[FieldError] = []
     code = "expression.invalid"
     for position, binding in enumerate(wanted.bindings):
         if binding.expression is None:

@@ -16,6 +16,10 @@ class ReceivedJSONField(models.TextField[Any, Any]):
 
     description = "JSON as received"
 
+    # Read by the type checker's Django plugin: any JSON value, not text.
+    _pyi_private_set_type: Any
+    _pyi_private_get_type: Any
+
     def from_db_value(self, value: str | None, expression: object, connection: object) -> Any:
         return None if value is None else json.loads(value)
 

@@ -273,7 +273,7 @@ def known_vectors(model_id: int, digests: Sequence[str]) -> dict[str, Vector]:
                     WHERE model_id = %(model)s AND text_digest = ANY(%(digests)s)
                 ) AS known ORDER BY text_digest, id NULLS LAST
                 """,
-                {"model": model_id, "digests": batch},
+                {"model": model_id, "digests": list(batch)},
             )
             for digest, sent in cursor.fetchall():
                 found[digest] = from_wire(sent)

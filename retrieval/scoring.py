@@ -28,7 +28,7 @@ def scores(query: Vector, vectors: Sequence[Vector] | NDArray[np.float32]) -> li
     for position in range(len(question)):
         total += matrix[:, position] * question[position]
     # Python's round is correctly rounded; numpy's multiplies first and is not.
-    return [round(float(value), DECIMALS) + 0.0 for value in total]
+    return [round(value, DECIMALS) + 0.0 for value in total.tolist()]
 
 
 def confidence(score: float) -> float:
@@ -44,6 +44,6 @@ def error_bound(dimensions: int) -> float:
     by Cauchy–Schwarz. The stored vectors' length is 1 within 1e-6, and rounding to six decimals
     adds half a unit.
     """
-    unit = 2.0**-24
+    unit = 1 / 2**24
     gamma = dimensions * unit / (1 - dimensions * unit)
-    return gamma * 1.00001 + 0.5 * 10**-DECIMALS + 1e-9
+    return gamma * 1.00001 + 0.5 / 10**DECIMALS + 1e-9
