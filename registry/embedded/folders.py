@@ -21,7 +21,7 @@ from registry.embedded.instance import Instance
 _PRIVATE = 0o700
 _PASSABLE = 0o711
 # What a data folder may hold before a server was ever started in it.
-_BEFORE_FIRST_START = frozenset({"models", "static", "logs", "beat", "secret_key", "users.lock"})
+_BEFORE_FIRST_START = frozenset({"models", "static", "logs", "beat", "secret_key"})
 
 
 def prepare_folders(instance: Instance) -> Account:
@@ -70,7 +70,7 @@ def _check_data_dir(instance: Instance, account: Account) -> None:
             "or choose another folder with --data-dir."
         )
     names = {entry.name for entry in folder.iterdir()}
-    if instance.lock_path.name not in names and (strangers := names - _BEFORE_FIRST_START):
+    if instance.users_lock_path.name not in names and (strangers := names - _BEFORE_FIRST_START):
         raise StartFailed(
             f"The folder {folder} holds other files ({', '.join(sorted(strangers)[:3])}): choose "
             "an empty or a new one with --data-dir."
@@ -84,6 +84,8 @@ def _make_data_dir(instance: Instance, account: Account) -> None:
     for parent in missing if account.switch else ():
         parent.chmod(_PASSABLE)
     folder.chmod(_PASSABLE if account.switch else _PRIVATE)
+    # Also marks the folder as an instance's from here on.
+    instance.users_lock_path.touch(mode=0o600)
 
 
 def _make_server_folder(folder: Path, account: Account) -> None:

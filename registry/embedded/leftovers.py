@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Mapping
 from contextlib import suppress
 
 import psutil
 
 from registry.embedded.instance import Instance
+from registry.embedded.processes import end
 
 _SECONDS = 10.0
 
@@ -38,7 +40,6 @@ def end_remembered(instance: Instance) -> list[str]:
             name = sessions.get(os.getsid(process.pid))
             ours = name and process.environ().get("DATA_DIR") == str(instance.data_dir)
             if name and ours and process.pid != os.getpid():
-                process.kill()
                 remains.setdefault(name, []).append(process)
-    psutil.wait_procs([one for found in remains.values() for one in found], timeout=_SECONDS)
+    end([one for found in remains.values() for one in found], signal.SIGKILL, _SECONDS)
     return sorted(remains)

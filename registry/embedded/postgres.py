@@ -21,7 +21,7 @@ from registry.embedded.failure import StartFailed
 from registry.embedded.folders import prepare_folders
 from registry.embedded.instance import PORT, SUPERUSER, Instance
 from registry.embedded.logs import last_line, open_log, size_of
-from registry.embedded.processes import Pause, end, spawn, stop, wait_until, working_in
+from registry.embedded.processes import Pause, end, has_ended, spawn, stop, wait_until, working_in
 from registry.embedded.programs import POSTGRES_MAJOR, Programs, postgres_programs
 
 Say = Callable[[str], None]
@@ -129,7 +129,7 @@ def end_leftovers(instance: Instance, *, say: Say = lambda _: None) -> None:
         say("stopping the PostgreSQL of an earlier run")
         numbers = {process.pid for process in left}
         end([one for one in left if one.ppid() not in numbers], signal.SIGINT, 60)
-        end([one for one in left if one.is_running()], signal.SIGQUIT, 10)
+        end([one for one in left if not has_ended(one)], signal.SIGQUIT, 10)
     socket = instance.postgres_socket
     for stale in (folder / "postmaster.pid", socket, socket.with_name(f"{socket.name}.lock")):
         stale.unlink(missing_ok=True)

@@ -114,14 +114,20 @@ def working_in(folder: Path) -> list[psutil.Process]:
 
 def end(processes: Sequence[psutil.Process], number: signal.Signals, seconds: float) -> None:
     """Send a signal to processes that are not our children, wait, then kill what is left."""
-    for process in processes:
-        with suppress(psutil.NoSuchProcess):
-            process.send_signal(number)
-    _, alive = psutil.wait_procs(processes, timeout=seconds)
-    for process in alive:
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
-    psutil.wait_procs(alive, timeout=seconds)
+    for signal_now in (number, signal.SIGKILL):
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(signal_now)
+        if wait_until(lambda: all(map(has_ended, processes)), seconds=seconds):
+            return
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """Tell whether a process has ended, also where nobody has collected its exit code yet."""
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float, pause: Pause = time.sleep) -> bool:

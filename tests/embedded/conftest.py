@@ -1,0 +1,55 @@
+"""Data folders for servers of their own, and programs that own servers and can be killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from registry.embedded.instance import Instance
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root hands servers to another user")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that the servers' user may pass through; pytest's own are closed to it."""
+    path = Path(tempfile.mkdtemp(prefix="registry-embedded-"))
+    path.chmod(0o711)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def instance(folder: Path) -> Instance:
+    return Instance(folder / "data")
+
+
+@pytest.fixture
+def start_program() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start Python code in a process of its own, which the end of the test kills."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(code: str, *arguments: object, path: Path = CHECKOUT) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *map(str, arguments)],
+            cwd=path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
