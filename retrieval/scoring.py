@@ -46,4 +46,4 @@ def error_bound(dimensions: int) -> float:
     """
     unit = 1 / 2**24
     gamma = dimensions * unit / (1 - dimensions * unit)
-    return gamma * 1.00001 + 0.5 / 10**DECIMALS + 1e-9
+    return gamma * 1.00001 + 0.5e-6 + 1e-9
