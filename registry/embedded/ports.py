@@ -11,11 +11,16 @@ import psutil
 from registry.embedded.failure import StartFailed
 
 
+_HIGHEST = 65535
+
+
 def reserve_port(host: str, port: int) -> socket.socket:
     """Return a socket that holds ``port`` on ``host`` until it is closed; raises StartFailed.
 
     It listens, since two programs may bind one port as long as neither listens.
     """
+    if not 0 <= port <= _HIGHEST:  # getaddrinfo would take the rest of a division
+        raise StartFailed(f"Port {port} of --port does not exist: choose one up to {_HIGHEST}.")
     try:
         family, kind, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -27,22 +32,21 @@ def reserve_port(host: str, port: int) -> socket.socket:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(address)
         held.listen(1)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         held.close()
         raise StartFailed(_sentence(error, host, port)) from error
     return held
 
 
-def _sentence(error: Exception, host: str, port: int) -> str:
-    number = error.errno if isinstance(error, OSError) else None
-    if number == errno.EADDRINUSE:
+def _sentence(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
         return (
             f"Port {port} on {host} is in use{_by_whom(port)}: stop that, or choose another with "
             "--port."
         )
-    if number == errno.EACCES:
+    if error.errno == errno.EACCES:
         return f"Port {port} on {host} is for root only: choose one from 1024 with --port."
-    if number == errno.EADDRNOTAVAIL:
+    if error.errno == errno.EADDRNOTAVAIL:
         return f"The host {host} of --host is not an address of this machine."
     return f"Port {port} on {host} cannot be used: {error}."
 
