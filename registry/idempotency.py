@@ -13,9 +13,10 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
-from registry.errors import Conflict, Invalid
+from registry.errors import Conflict, Invalid, RegistryError
 from registry.fields import dump_received
 from registry.models import IdempotencyRecord
 
@@ -45,6 +46,7 @@ def answer_once(
     try:
         with transaction.atomic():
             status, body = work()
+            _records(api_key, key).filter(created_at__lte=timezone.now() - KEPT).delete()
             IdempotencyRecord.objects.create(
                 api_key_id=api_key,
                 key=key,
@@ -52,9 +54,10 @@ def answer_once(
                 status=status,
                 response=dump_received(body),
             )
-    except IntegrityError as error:
-        if "idempotency_key_once" not in str(error):
+    except (IntegrityError, RegistryError) as error:
+        if isinstance(error, IntegrityError) and "idempotency_key_once" not in str(error):
             raise
+        # A twin that ran at the same time may have ended first, and made this one impossible.
         kept = _kept(api_key, key, request_digest)
         if kept is None:
             raise
@@ -62,10 +65,12 @@ def answer_once(
     return status, body
 
 
+def _records(api_key: uuid.UUID, key: str) -> QuerySet[IdempotencyRecord]:
+    return IdempotencyRecord.objects.filter(api_key_id=api_key, key=key)
+
+
 def _kept(api_key: uuid.UUID, key: str, request_digest: str) -> Answer | None:
-    record = IdempotencyRecord.objects.filter(
-        api_key_id=api_key, key=key, created_at__gt=timezone.now() - KEPT
-    ).first()
+    record = _records(api_key, key).filter(created_at__gt=timezone.now() - KEPT).first()
     if record is None:
         return None
     if record.request_digest != request_digest:

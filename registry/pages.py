@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from django.core.exceptions import ValidationError
@@ -23,7 +23,8 @@ M = TypeVar("M", bound=Model)
 def limit_of(request: Request) -> int:
     """Return ``?limit=``, 1 to 1000, 50 when not given."""
     value = request.query_params.get("limit", str(DEFAULT_LIMIT))
-    if not (value.isascii() and value.isdecimal()) or not 1 <= int(value) <= MAX_LIMIT:
+    is_number = value.isascii() and value.isdecimal() and len(value) <= len(str(MAX_LIMIT))
+    if not is_number or not 1 <= int(value) <= MAX_LIMIT:
         raise Invalid.field(
             "limit",
             value,
@@ -40,7 +41,7 @@ def _encode(values: Sequence[Any]) -> str:
 def _decode(cursor: str, length: int) -> list[Any]:
     try:
         values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (ValueError, UnicodeDecodeError):
+    except (ValueError, RecursionError):
         values = None
     if (
         not isinstance(values, list)
@@ -56,12 +57,12 @@ def page(
     rows: QuerySet[M],
     *,
     key: Sequence[str],
-    render: Callable[[M], Any],
+    render: Callable[[Sequence[M]], Iterable[Any]],
 ) -> dict[str, Any]:
     """Return one page of ``rows`` in the order of ``key``, whose values together are unique.
 
-    A name in ``key`` may start with ``-`` for descending. Raises Invalid for a bad limit or
-    cursor.
+    A name in ``key`` may start with ``-`` for descending. ``render`` gets the rows of the page at
+    once, so that what it needs besides is one query. Raises Invalid for a bad limit or cursor.
     """
     limit = limit_of(request)
     cursor = request.query_params.get("cursor")
@@ -77,7 +78,7 @@ def page(
     more = len(found) > limit
     names = [name.lstrip("-") for name in key]
     return {
-        "results": [render(row) for row in shown],
+        "results": list(render(shown)),
         "next": _encode([getattr(shown[-1], name) for name in names]) if more else None,
     }
 

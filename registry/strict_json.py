@@ -7,6 +7,7 @@ nesting deeper than 32. Key order is kept. Knows neither Django nor Celery.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from registry.errors import FieldError, Malformed
@@ -15,49 +16,68 @@ MAX_DEPTH = 32
 _LARGEST_INTEGER = 2**53
 
 
-def _refuse(message: str, *, field: str = "", value: object = None, code: str) -> Malformed:
+def _refuse(
+    message: str, *, field: str = "", value: object = None, allowed: object = None, code: str
+) -> Malformed:
     return Malformed(
         message,
         code=code,
-        errors=[FieldError(field=field or "(body)", value=value, message=message)],
+        errors=[FieldError(field=field or "(body)", value=value, message=message, allowed=allowed)],
     )
 
 
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """Stands where a value was read that is refused, until its path is known."""
+
+    message: str
+    value: str
+    allowed: object
+    code: str
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> Any:
     result: dict[str, Any] = {}
     for key, value in pairs:
         if key in result:
-            raise _refuse(
+            return _Refused(
                 f"The key {key!r} stands twice in one object.",
-                field=key,
-                code="json.duplicate_key",
+                key,
+                "each key once",
+                "json.duplicate_key",
             )
         result[key] = value
     return result
 
 
 def _constant(name: str) -> Any:
-    raise _refuse(f"{name} is not a JSON number.", value=name, code="json.not_a_number")
+    return _Refused(f"{name} is not a JSON number.", name, "a finite number", "json.not_a_number")
 
 
-def _integer(text: str) -> int:
+def _integer(text: str) -> Any:
     if len(text) > 20 or abs(int(text)) > _LARGEST_INTEGER:
-        raise _refuse(
+        return _Refused(
             "An integer lies beyond ±2^53, where readers disagree about its value.",
-            value=text,
-            code="json.integer_too_large",
+            text,
+            {"minimum": -_LARGEST_INTEGER, "maximum": _LARGEST_INTEGER},
+            "json.integer_too_large",
         )
     return int(text)
 
 
-def _float(text: str) -> float:
+def _float(text: str) -> Any:
     value = float(text)
     if value in (float("inf"), float("-inf")):
-        raise _refuse("A number is too large to be read.", value=text, code="json.number_too_large")
+        return _Refused(
+            "A number is too large to be read.",
+            text,
+            "a number that a double can hold",
+            "json.number_too_large",
+        )
     return value
 
 
-def _refuse_depth(text: str) -> None:
+def _refuse_depth(text: str, field: str) -> None:
     depth = 0
     in_string = escaped = False
     for character in text:
@@ -73,7 +93,12 @@ def _refuse_depth(text: str) -> None:
         elif character in "[{":
             depth += 1
             if depth > MAX_DEPTH:
-                raise _refuse(f"Nested deeper than {MAX_DEPTH}.", code="json.too_deep")
+                raise _refuse(
+                    f"Nested deeper than {MAX_DEPTH}.",
+                    field=field,
+                    allowed={"maximum": MAX_DEPTH},
+                    code="json.too_deep",
+                )
         elif character in "]}":
             depth -= 1
 
@@ -81,7 +106,13 @@ def _refuse_depth(text: str) -> None:
 def check_text(text: str, *, field: str = "") -> str:
     """Return ``text``, or raise Malformed where it holds NUL or a lone surrogate."""
     if "\x00" in text:
-        raise _refuse("A text holds a NUL character.", field=field, value=text, code="json.nul")
+        raise _refuse(
+            "A text holds a NUL character.",
+            field=field,
+            value=text,
+            allowed="text without U+0000",
+            code="json.nul",
+        )
     if not text.isascii():
         try:
             text.encode("utf-8")
@@ -90,6 +121,7 @@ def check_text(text: str, *, field: str = "") -> str:
                 "A text holds half of a surrogate pair.",
                 field=field,
                 value=text,
+                allowed="Unicode text",
                 code="json.lone_surrogate",
             ) from error
     return text
@@ -98,6 +130,10 @@ def check_text(text: str, *, field: str = "") -> str:
 def _check(value: Any, path: str) -> None:
     if isinstance(value, str):
         check_text(value, field=path)
+    elif isinstance(value, _Refused):
+        raise _refuse(
+            value.message, field=path, value=value.value, allowed=value.allowed, code=value.code
+        )
     elif isinstance(value, dict):
         for key, member in value.items():
             check_text(key, field=path)
@@ -107,22 +143,23 @@ def _check(value: Any, path: str) -> None:
             _check(member, f"{path}.{position}" if path else str(position))
 
 
-def loads(content: bytes | str) -> Any:
-    """Return the JSON value of ``content``.
+def loads(content: bytes | str, *, field: str = "") -> Any:
+    """Return the JSON value of ``content``; ``field`` is where it stands in the request.
 
     Raises Malformed, whose code and sentence name what is wrong and where.
     """
+    what = field or "body"
     if isinstance(content, bytes):
         try:
             text = content.decode("utf-8")
         except UnicodeDecodeError as error:
             raise _refuse(
-                f"The body is not UTF-8: byte {error.start}.", code="json.not_utf8"
+                f"The {what} is not UTF-8: byte {error.start}.", field=field, code="json.not_utf8"
             ) from error
     else:
         text = content
     if text.count("[") + text.count("{") > MAX_DEPTH:
-        _refuse_depth(text)
+        _refuse_depth(text, field)
     try:
         value = json.loads(
             text,
@@ -133,8 +170,11 @@ def loads(content: bytes | str) -> Any:
         )
     except json.JSONDecodeError as error:
         raise _refuse(
-            f"The body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}.",
+            f"The {what} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}.",
+            field=field,
+            value=text,
+            allowed="JSON (RFC 8259)",
             code="json.syntax",
         ) from error
-    _check(value, "")
+    _check(value, field)
     return value
