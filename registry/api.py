@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
+from django.core.files.uploadedfile import UploadedFile
 from django.db import InterfaceError, OperationalError
-from django.http import Http404
+from django.http import Http404, QueryDict
 from rest_framework import exceptions as drf
 from rest_framework.authentication import BaseAuthentication
+from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.parsers import BaseParser
 from rest_framework.permissions import BasePermission
 from rest_framework.renderers import BaseRenderer
@@ -20,7 +22,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from registry import requests
 from registry.access import Access, Scope, authenticate
+from registry.canonical import digest_bytes, digest_json
 from registry.errors import (
     Malformed,
     NotFound,
@@ -30,7 +34,9 @@ from registry.errors import (
     Unavailable,
     problem,
 )
-from registry.strict_json import loads
+from registry.fields import dump_received
+from registry.idempotency import Answer, answer_once
+from registry.strict_json import check_text, loads
 
 logger = logging.getLogger("registry.api")
 
@@ -57,16 +63,34 @@ class ApiKeyAuthentication(BaseAuthentication):
 
 
 class ScopePermission(BasePermission):
-    """Each view names the scope of each method: ``scopes = {"GET": "editor"}``."""
+    """Each view names the scope of each method: ``scopes = {"GET": "editor"}``.
+
+    A method without one does not exist for anybody.
+    """
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         access = request.auth
         if not isinstance(access, Access):
             raise Unauthenticated("This needs an API key: Authorization: Bearer <API key>.")
         scopes: Mapping[str, Scope] = getattr(view, "scopes", {})
-        method = "GET" if request.method in {"HEAD", "OPTIONS"} else (request.method or "GET")
-        access.require(scopes.get(method, "admin"))
+        method = "GET" if request.method == "HEAD" else str(request.method)
+        if method not in scopes:
+            raise drf.MethodNotAllowed(method)
+        access.require(scopes[method])
         return True
+
+
+class OneForm(DefaultContentNegotiation):
+    """Answers have one form, whatever ``Accept`` or ``?format=`` say."""
+
+    def select_renderer(
+        self,
+        request: Request,
+        renderers: Iterable[BaseRenderer],
+        format_suffix: str | None = None,
+    ) -> tuple[BaseRenderer, str]:
+        first = next(iter(renderers))
+        return first, str(first.media_type)
 
 
 class StrictJSONParser(BaseParser):
@@ -171,15 +195,71 @@ class View(APIView):
     """A view of the API. Subclasses name ``scopes`` and make one call per method."""
 
     scopes: ClassVar[Mapping[str, Scope]] = {}
+    content_negotiation_class = OneForm
+    metadata_class = None
 
     @property
     def access(self) -> Access:
         """What the caller may do."""
         return cast("Access", self.request.auth)
 
-    def body(self) -> dict[str, Any]:
-        """Return the JSON object that was sent. Raises Malformed where it is not one."""
+    def body(self, *allowed: str) -> dict[str, Any]:
+        """Return the JSON object that was sent; an absent body is an empty one.
+
+        Raises Malformed where it is not an object and, where ``allowed`` names members, Invalid
+        for any other.
+        """
         value = self.request.data
         if not isinstance(value, dict):
             raise Malformed("The body must be a JSON object.", code="json.not_an_object")
+        if allowed:
+            requests.refuse_unknown(value, allowed)
         return value
+
+    def query(self, *allowed: str) -> dict[str, str]:
+        """Return the query's members. Raises Invalid for one that nobody reads."""
+        members = {name: str(value) for name, value in self.request.query_params.items()}
+        requests.refuse_unknown(members, allowed)
+        for name, value in members.items():
+            check_text(value, field=name)
+        return members
+
+    def write(self, work: Callable[[], Answer]) -> Response:
+        """Answer a write with the (status, JSON) of ``work``, once per ``Idempotency-Key``."""
+        key = self.request.headers.get("Idempotency-Key")
+        if key is None or self.access.key_id is None:
+            status, body = work()
+        else:
+            status, body = answer_once(
+                api_key=self.access.key_id,
+                key=key,
+                request_digest=self._request_digest(),
+                work=work,
+            )
+        return Response(body, status=status)
+
+    def _request_digest(self) -> str:
+        return digest_json(
+            {
+                "method": self.request.method,
+                "path": self.request.get_full_path(),
+                "ifMatch": self.request.headers.get("If-Match"),
+                "content": _content_of(self.request.data),
+            }
+        )
+
+
+def _content_of(data: Any) -> Any:
+    """Return what came in as JSON that differs where the content does, files as digests."""
+    if not isinstance(data, QueryDict):
+        return dump_received(data)
+    return [[name, _part(value)] for name, values in sorted(data.lists()) for value in values]
+
+
+def _part(value: object) -> Any:
+    if not isinstance(value, UploadedFile):
+        return str(value)
+    value.seek(0)
+    digest = digest_bytes(value.read())
+    value.seek(0)
+    return {"name": value.name, "content": digest}
