@@ -5,6 +5,7 @@ Light to import: the libraries that read documents are loaded by the host proces
 
 from retrieval.extraction.detection import DetectedType, detect_type
 from retrieval.extraction.extracting import extract
+from retrieval.extraction.ocr import Ocr
 from retrieval.extraction.recipe import RECIPE, recipe
 from retrieval.extraction.results import Extracted, ExtractionFailed
 from retrieval.extraction.sandbox import Limits
@@ -16,6 +17,7 @@ __all__ = [
     "Extracted",
     "ExtractionFailed",
     "Limits",
+    "Ocr",
     "Segment",
     "detect_type",
     "extract",

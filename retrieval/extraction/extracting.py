@@ -5,7 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import signal
+from dataclasses import asdict
 
+from retrieval.extraction.media_types import READ_BY_LIBRARY
+from retrieval.extraction.ocr import CPU_SECONDS as OCR_CPU_SECONDS
+from retrieval.extraction.ocr import MEMORY as OCR_MEMORY
+from retrieval.extraction.ocr import WALL_SECONDS as OCR_WALL_SECONDS
+from retrieval.extraction.ocr import Ocr
 from retrieval.extraction.results import Extracted, ExtractionFailed
 from retrieval.extraction.sandbox import HostLost, Limits, Outcome, run_limited
 from retrieval.extraction.sandbox_host import EXIT_MEMORY, EXIT_OUTPUT
@@ -14,6 +20,7 @@ from retrieval.segments import Segment
 logger = logging.getLogger(__name__)
 
 _TASK = "retrieval.extraction.reading:run"
+_LIBRARY = "retrieval.extraction.readers.library"
 _DEFAULTS = Limits()
 # Per byte of the document, beyond what every document may take
 _MEMORY_PER_BYTE = 6
@@ -21,16 +28,17 @@ _NO_MEMORY = ("memory allocation of", "bad_alloc", "out of memory", "cannot allo
 
 
 def extract(
-    content: bytes, media_type: str, *, ocr: str = "none", limits: Limits | None = None
+    content: bytes, media_type: str, *, ocr: Ocr | None = None, limits: Limits | None = None
 ) -> Extracted:
     """Return the text of a document of a type that ``detect_type`` gave.
 
     The reading happens in a child process with limits on memory, time and output. Raises
     ExtractionFailed, and nothing else for any bytes; the same bytes give the same result.
     """
-    options = {"media_type": media_type, "ocr": ocr}
+    options = {"media_type": media_type, "ocr": asdict(ocr) if ocr else None}
+    imports = [_LIBRARY] if ocr or media_type in READ_BY_LIBRARY else []
     try:
-        outcome = run_limited(_TASK, content, options, limits or _limits_for(content))
+        outcome = run_limited(_TASK, content, options, limits or _limits_for(content, ocr), imports)
     except HostLost as error:
         logger.warning("extraction.host_lost", extra={"media_type": media_type})
         raise _crashed() from error
@@ -39,8 +47,13 @@ def extract(
     return _parsed(outcome.output)
 
 
-def _limits_for(content: bytes) -> Limits:
-    return Limits(memory=_DEFAULTS.memory + _MEMORY_PER_BYTE * len(content))
+def _limits_for(content: bytes, ocr: Ocr | None) -> Limits:
+    memory = _DEFAULTS.memory + _MEMORY_PER_BYTE * len(content)
+    if ocr is None:
+        return Limits(memory=memory)
+    return Limits(
+        memory=memory + OCR_MEMORY, cpu_seconds=OCR_CPU_SECONDS, wall_seconds=OCR_WALL_SECONDS
+    )
 
 
 def _parsed(output: bytes) -> Extracted:

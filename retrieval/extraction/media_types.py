@@ -72,4 +72,6 @@ SUPPORTED = {
         MediaType(name=XLS, label="Excel 97 workbook", extensions=("xls", "xlt")),
     )
 }
+# Those that the extraction library reads; our own readers read the rest
+READ_BY_LIBRARY = frozenset((XLSX, XLSB, XLS, ODS, RTF, DOC))
 BY_EXTENSION = {extension: kind for kind in SUPPORTED.values() for extension in kind.extensions}

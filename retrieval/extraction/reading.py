@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from retrieval.extraction import media_types as types
 from retrieval.extraction.detection import is_encrypted_office
+from retrieval.extraction.ocr import Ocr
 from retrieval.extraction.outline import Outline
 from retrieval.extraction.reader import Reading
 from retrieval.extraction.readers import (
@@ -50,7 +51,7 @@ _READERS: dict[str, Reader] = {
 }
 
 
-def read_document(content: bytes, media_type: str, *, ocr: str = "none") -> Extracted:
+def read_document(content: bytes, media_type: str, *, ocr: Ocr | None = None) -> Extracted:
     """Read a document in this process, without limits of time and memory.
 
     Raises ExtractionFailed, and whatever a library raises on bytes that it did not expect.
@@ -70,7 +71,8 @@ def read_document(content: bytes, media_type: str, *, ocr: str = "none") -> Extr
 def run(content: bytes, options: dict[str, Any], output: IO[bytes]) -> None:
     """Read a document and write the outcome as lines of JSON: what ``extracting`` expects."""
     try:
-        extracted = read_document(content, options["media_type"], ocr=options["ocr"])
+        ocr = Ocr(**options["ocr"]) if options["ocr"] else None
+        extracted = read_document(content, options["media_type"], ocr=ocr)
     except ExtractionFailed as error:
         _write(output, {"code": error.code, "sentence": error.sentence})
         return

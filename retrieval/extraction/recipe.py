@@ -5,15 +5,20 @@ from __future__ import annotations
 import unicodedata
 from importlib.metadata import version
 
+from retrieval.extraction.ocr import NONE, Ocr
+
 # Raise it with every change of this package that can change a text; a test holds the two together
 REVISION = 1
 _LIBRARIES = ("kreuzberg", "pypdfium2", "lxml", "markdown-it-py", "chardetng-py")
 
 
-def recipe(ocr: str = "none") -> str:
-    """Return the recipe: libraries with versions, our own revision, the OCR engine or none."""
+def recipe(ocr: Ocr | None = None) -> str:
+    """Return the recipe: libraries with versions, our own revision, the OCR engine or none.
+
+    Raises Unavailable ``ocr.not_available`` when its language data are missing.
+    """
     libraries = "/".join(f"{name}-{version(name)}" for name in _LIBRARIES)
-    return f"{libraries}/unicode-{unicodedata.unidata_version}/{REVISION}/ocr:{ocr}"
+    return f"{libraries}/unicode-{unicodedata.unidata_version}/{REVISION}/ocr:{ocr.name if ocr else NONE}"
 
 
 RECIPE = recipe()

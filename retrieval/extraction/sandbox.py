@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -156,10 +157,17 @@ os.register_at_fork(after_in_child=_hosts.restart_after_fork)
 atexit.register(_hosts.end)
 
 
-def run_limited(task: str, content: bytes, options: dict[str, Any], limits: Limits) -> Outcome:
+def run_limited(
+    task: str,
+    content: bytes,
+    options: dict[str, Any],
+    limits: Limits,
+    imports: Sequence[str] = (),
+) -> Outcome:
     """Run ``task`` ("module:function") on ``content`` and return how it ended and what it wrote.
 
-    The function is called with the content, the options and a binary file for its output.
+    The function is called with the content, the options and a binary file for its output;
+    ``imports`` are modules that it will want, imported once and for all by the host.
     Never raises for what the child does; raises HostLost when the host itself was killed.
     """
     with (
@@ -169,7 +177,12 @@ def run_limited(task: str, content: bytes, options: dict[str, Any], limits: Limi
     ):
         source.write(content)
         source.flush()
-        request = {"task": task, "options": options, "limits": asdict(limits)}
+        request = {
+            "task": task,
+            "imports": list(imports),
+            "options": options,
+            "limits": asdict(limits),
+        }
         files = [source.fileno(), output.fileno(), errors.fileno()]
         try:
             reply = _call(request, files, limits.wall_seconds)

@@ -39,7 +39,7 @@ def serve(connection: socket.socket) -> None:
         if request is None:
             return
         message, files = request
-        task = _load(message["task"])
+        task = _load(message["task"], message["imports"])
         child = os.fork()
         if child == 0:
             _become_child(task, message, files)
@@ -62,14 +62,13 @@ def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]] | No
     return json.loads(line), files
 
 
-def _load(task: str) -> Callable[[bytes, dict[str, Any], Any], None]:
+def _load(task: str, imports: list[str]) -> Callable[[bytes, dict[str, Any], Any], None]:
     """Import in the host, so that the next child has it already."""
+    for module in imports:
+        importlib.import_module(module)
     module, name = task.split(":")
     function: Callable[[bytes, dict[str, Any], Any], None]
     function = getattr(importlib.import_module(module), name)
-    prepare = getattr(function, "prepare", None)
-    if prepare is not None:
-        prepare()
     return function
 
 

@@ -6,6 +6,7 @@ lists and tables are read from that; of spreadsheets it gives the cells.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from functools import partial
@@ -14,6 +15,7 @@ import kreuzberg
 
 from retrieval.extraction import media_types as types
 from retrieval.extraction.archives import SIGNATURE, Archive, BrokenArchive
+from retrieval.extraction.ocr import Ocr
 from retrieval.extraction.reader import Reading
 from retrieval.extraction.readers.markdown import write_markdown
 from retrieval.extraction.results import Damaged, PasswordRequired, TextTooLarge
@@ -35,6 +37,19 @@ def reader(media_type: str) -> Callable[[bytes, Reading], None]:
         **{kind: partial(_read_rich_text, kind) for kind in _RICH_TEXTS},
     }
     return readers[media_type]
+
+
+def recognise(picture: bytes, ocr: Ocr) -> str:
+    """Return the text on a picture in the format PGM."""
+    # Read by the engine itself; in this process, which is one document's, nothing else reads it
+    os.putenv("TESSDATA_PREFIX", ocr.data_folder)
+    config = kreuzberg.ExtractionConfig(
+        use_cache=False,
+        enable_quality_processing=False,
+        ocr=kreuzberg.OcrConfig(backend="tesseract", language=ocr.languages),
+    )
+    result = kreuzberg.extract_bytes_sync(picture, "image/x-portable-graymap", config=config)
+    return str(result.content)
 
 
 def _read_rich_text(media_type: str, content: bytes, reading: Reading) -> None:

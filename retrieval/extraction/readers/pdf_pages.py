@@ -1,0 +1,140 @@
+"""Pages of a PDF file as PDFium gives them: lines with their places, form fields, pictures."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pypdfium2  # type: ignore[import-untyped]
+from pypdfium2 import raw
+
+from retrieval.extraction.readers.pdf_layout import Line
+
+_ALEFS = "اأإآٱ"
+_LAM = "ل"
+_ARABIC = re.compile("[\u0600-\u06ff\ufb50-\ufdff\ufe70-\ufefc]")
+_REVERSED_LIGATURE = re.compile(f"[{_ALEFS}]{_LAM}")
+# The bidirectional order of a line loses the space where Latin ends and Arabic goes on
+_LOST_SPACE = re.compile("(?<=[A-Za-z])(?=[\u0621-\u064a])")
+_MOST_ANNOTATIONS = 2000
+_PICTURE_SCALE = 200 / 72
+_MOST_PIXELS = 25_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """What is on a page; it is blank when nothing at all is drawn on it."""
+
+    lines: tuple[Line, ...]
+    # What is written into the page's form, as further lines
+    fields: tuple[str, ...]
+    is_blank: bool
+
+
+def read_page(document: pypdfium2.PdfDocument, number: int) -> Page | None:
+    """Return a page (counted from 0); None when it cannot be read."""
+    try:
+        page = document[number]
+        text_page = page.get_textpage()
+    except pypdfium2.PdfiumError:
+        return None
+    try:
+        text = text_page.get_text_range() if text_page.count_chars() else ""
+        is_blank = raw.FPDFPage_CountObjects(page) == 0
+        lines = tuple(_lines(text_page, text))
+        return Page(lines=lines, fields=tuple(_fields(page)), is_blank=is_blank)
+    finally:
+        text_page.close()
+        page.close()
+
+
+def picture(document: pypdfium2.PdfDocument, number: int) -> bytes:
+    """Return a page drawn in shades of grey, in the format PGM."""
+    page = document[number]
+    width, height = page.get_size()
+    scale = min(_PICTURE_SCALE, (_MOST_PIXELS / max(width * height, 1)) ** 0.5)
+    bitmap = page.render(scale=scale, grayscale=True)
+    pixels, stride = bytes(bitmap.buffer), bitmap.stride
+    rows = (pixels[at : at + bitmap.width] for at in range(0, stride * bitmap.height, stride))
+    return b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + b"".join(rows)
+
+
+def _lines(text_page: pypdfium2.PdfTextPage, text: str) -> Iterator[Line]:
+    has_places = text_page.count_chars() == len(text)
+    if has_places and _ARABIC.search(text):
+        text = _with_ligatures_in_order(text_page, text)
+    at = 0
+    for line in text.split("\r\n"):
+        shown = _LOST_SPACE.sub(" ", line.strip())
+        if shown:
+            begin = at + len(line) - len(line.lstrip())
+            end = at + len(line.rstrip()) - 1
+            yield _line(text_page, shown, begin, end) if has_places else _unplaced(shown)
+        at += len(line) + 2
+
+
+def _line(text_page: pypdfium2.PdfTextPage, text: str, begin: int, end: int) -> Line:
+    left, first_base = _origin(text_page, begin)
+    right, last_base = _origin(text_page, end)
+    _, bottom, _, top = text_page.get_charbox(begin, loose=True)
+    if right < left:
+        left, right = -left, -right
+    return Line(
+        text=text,
+        left=left,
+        right=right,
+        first_base=first_base,
+        last_base=last_base,
+        height=abs(top - bottom),
+    )
+
+
+def _unplaced(text: str) -> Line:
+    return Line(text=text, left=0, right=0, first_base=0, last_base=0, height=0)
+
+
+def _origin(text_page: pypdfium2.PdfTextPage, index: int) -> tuple[float, float]:
+    x, y = ctypes.c_double(), ctypes.c_double()
+    raw.FPDFText_GetCharOrigin(text_page, index, x, y)
+    return x.value, y.value
+
+
+def _with_ligatures_in_order(text_page: pypdfium2.PdfTextPage, text: str) -> str:
+    """Put lam before alef again where both come of one glyph: PDFium turns them round."""
+    characters = list(text)
+    for match in _REVERSED_LIGATURE.finditer(text):
+        at = match.start()
+        if _origin(text_page, at) == _origin(text_page, at + 1):
+            characters[at], characters[at + 1] = characters[at + 1], characters[at]
+    return "".join(characters)
+
+
+def _fields(page: pypdfium2.PdfPage) -> Iterator[str]:
+    """Yield "label: value" of the text fields that are filled in."""
+    for index in range(min(raw.FPDFPage_GetAnnotCount(page), _MOST_ANNOTATIONS)):
+        annotation = raw.FPDFPage_GetAnnot(page, index)
+        if not annotation:
+            continue
+        try:
+            kind = raw.FPDFAnnot_GetSubtype(annotation)
+            if kind == raw.FPDF_ANNOT_WIDGET and _string(annotation, b"FT") in ("", "Tx", "Ch"):
+                value = _string(annotation, b"V").strip()
+                label = (_string(annotation, b"TU") or _string(annotation, b"T")).strip()
+                if value and value != "Off":
+                    yield f"{label}: {value}" if label else value
+            elif kind == raw.FPDF_ANNOT_FREETEXT:
+                yield from filter(None, [_string(annotation, b"Contents").strip()])
+        finally:
+            raw.FPDFPage_CloseAnnot(annotation)
+
+
+def _string(annotation: object, key: bytes) -> str:
+    length = raw.FPDFAnnot_GetStringValue(annotation, key, None, 0)
+    if length <= 2:
+        return ""
+    buffer = ctypes.create_string_buffer(length)
+    pointer = ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR))
+    raw.FPDFAnnot_GetStringValue(annotation, key, pointer, length)
+    return buffer.raw[: length - 2].decode("utf-16-le", "replace")
