@@ -10,7 +10,6 @@ import psutil
 
 from registry.embedded.failure import StartFailed
 
-
 _HIGHEST = 65535
 
 
