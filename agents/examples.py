@@ -14,9 +14,9 @@ from agents.models import Agent
 from agents.publishing import publish_draft
 from registry.actors import Actor
 from retrieval.documents import Upload, add_document
-from retrieval.indexing import build_status
 from retrieval.knowledge_bases import create_knowledge_base, find
 from retrieval.models import KnowledgeBase
+from retrieval.progress import build_status
 
 Say = Callable[[str], None]
 _POLL_SECONDS = 0.5

@@ -13,11 +13,10 @@ from __future__ import annotations
 import logging
 import uuid
 from dataclasses import dataclass
-from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Count, F, Q, Sum
+from django.db.models import F, Q
 from django.utils import timezone
 
 from registry import audit
@@ -315,58 +314,6 @@ def find_snapshot(base: KnowledgeBase, number: int) -> IndexSnapshot:
     if snapshot is None:
         raise NotFound(f"{base.name} has no snapshot {number}.", code="snapshot.not_found")
     return snapshot
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildStatus:
-    """A build that is due or running. Counts are documents, but for ``chunks``."""
-
-    snapshot: int
-    state: str
-    paused: bool
-    documents: int
-    done: int
-    failed: int
-    chunks: int
-
-    def as_json(self) -> dict[str, Any]:
-        share = self.done / self.documents if self.documents else 0.0
-        return {
-            "snapshot": self.snapshot,
-            "state": self.state,
-            "progress": {
-                "documents": self.documents,
-                "done": self.done,
-                "failed": self.failed,
-                "chunks": self.chunks,
-                "percent": round(100 * share, 1),
-            },
-            "paused": self.paused,
-        }
-
-
-def build_status(base: KnowledgeBase) -> BuildStatus | None:
-    """Return the build that is due or running; None when all accepted changes are settled."""
-    running = IndexSnapshot.objects.filter(knowledge_base=base, state="building").first()
-    if running is None and base.content_revision == base.settled_revision:
-        return None
-    counts: dict[str, int] = {}
-    if running is not None:
-        counts = running.pieces.aggregate(
-            documents=Count("pk"),
-            done=Count("pk", filter=~Q(state="waiting")),
-            failed=Count("pk", filter=~Q(error_code="")),
-            chunks=Sum("chunks_done", default=0),
-        )
-    return BuildStatus(
-        snapshot=running.number if running else base.last_snapshot_number + 1,
-        state="building" if running else "pending",
-        paused=base.build_paused,
-        documents=counts.get("documents", 0),
-        done=counts.get("done", 0),
-        failed=counts.get("failed", 0),
-        chunks=counts.get("chunks", 0),
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
