@@ -8,13 +8,55 @@ Two shapes recur. A row that *seals* (an extraction, a snapshot, a version) may 
 then and never after. A row that *belongs* to such a parent (a chunk, a member, a binding) looks at
 its parent, before and after the change, and locks it ``FOR SHARE`` while it looks, so that sealing
 and writing cannot pass each other.
+
+No session can talk a trigger out of its work: unlike the library's own, these ignore the setting
+``pgtrigger.ignore``, and they look tables up in the schema ``public`` alone, so that a temporary
+table of the same name is not taken for the real one.
 """
 
 from __future__ import annotations
 
 import pgtrigger
+from django.db import models
+from pgtrigger import compiler
 
 REFUSED = "restrict_violation"
+
+
+class TriggerSql(compiler.UpsertTriggerSql):
+    """How a trigger is installed. Migrations refer to it: a change makes a new migration."""
+
+    def get_template(self) -> str:
+        return """
+            CREATE OR REPLACE FUNCTION {pgid}()
+            RETURNS TRIGGER AS $$
+                {declare}
+                BEGIN
+                    {func}
+                END;
+            $$ LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp;
+
+            DROP TRIGGER IF EXISTS {pgid} ON {table};
+            CREATE {constraint} TRIGGER {pgid}
+                {when} {operation} ON {table}
+                {timing}
+                {referencing}
+                FOR EACH {level} {condition}
+                EXECUTE PROCEDURE {execute};
+
+            COMMENT ON TRIGGER {pgid} ON {table} IS '{hash}';
+        """
+
+
+class Trigger(pgtrigger.Trigger):
+    """A trigger that nothing but DDL of the tables' owner can switch off."""
+
+    def compile(self, model: type[models.Model]) -> compiler.Trigger:  # type: ignore[override]
+        installed = super().compile(model)  # type: ignore[arg-type]
+        arguments = {
+            key: value for key, value in installed.sql.kwargs.items() if key != "ignore_func_name"
+        }
+        return compiler.Trigger(name=installed.name, sql=TriggerSql(**arguments))
 
 
 def raise_refusal(sentence: str) -> str:
@@ -28,14 +70,14 @@ def raise_refusal(sentence: str) -> str:
 
 def refuse(name: str, operation: pgtrigger.Operation, sentence: str) -> pgtrigger.Trigger:
     """Refuse ``operation`` on every row, always."""
-    return pgtrigger.Trigger(
+    return Trigger(
         name=name, when=pgtrigger.Before, operation=operation, func=raise_refusal(sentence)
     )
 
 
 def refuse_truncate() -> pgtrigger.Trigger:
     """Refuse TRUNCATE, also when it cascades from another table."""
-    return pgtrigger.Trigger(
+    return Trigger(
         name="no_truncate",
         level=pgtrigger.Statement,
         when=pgtrigger.Before,
@@ -60,7 +102,7 @@ def guard(
     declare: list[tuple[str, str]] | None = None,
 ) -> pgtrigger.Trigger:
     """Run ``body`` (PL/pgSQL) before each row; it refuses or falls through to the write."""
-    return pgtrigger.Trigger(
+    return Trigger(
         name=name,
         when=pgtrigger.Before,
         operation=operation,
@@ -94,4 +136,35 @@ def parent_must_be_gone(fk: str, parent_table: str, sentence: str) -> pgtrigger.
             {raise_refusal(sentence)}
         END IF;
         """,
+    )
+
+
+def comes_without_parts(sentence: str, *parts: tuple[str, str]) -> pgtrigger.Trigger:
+    """Refuse INSERT of a whole while parts of an earlier one with its key are left.
+
+    ``parts`` are (table, foreign key column). Without it a whole could be deleted, robbed of a
+    part and put back under the same key in one transaction.
+    """
+    return guard(
+        "comes_without_parts",
+        pgtrigger.Insert,
+        "".join(
+            f"""
+            IF EXISTS (SELECT 1 FROM {table} WHERE {fk} = NEW.id) THEN
+                {raise_refusal(sentence)}
+            END IF;
+            """
+            for table, fk in parts
+        ),
+    )
+
+
+def at_commit(name: str, operation: pgtrigger.Operation, body: str) -> pgtrigger.Trigger:
+    """Run ``body`` for each row when its transaction commits; it refuses or falls through."""
+    return Trigger(
+        name=name,
+        when=pgtrigger.After,
+        operation=operation,
+        timing=pgtrigger.Deferred,
+        func=f"{body} RETURN NULL;",
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, connection, transaction
+from django.db.models import QuerySet
 
 from registry import audit, requests
 from registry.access import Access
@@ -17,8 +18,16 @@ from retrieval import reranking
 from retrieval.chunking import Chunking
 from retrieval.embedding_models import known_model
 from retrieval.indexing import request_build
-from retrieval.models import KnowledgeBase
-from retrieval.pins import holders_of
+from retrieval.models import (
+    BuildPiece,
+    Document,
+    DocumentRevision,
+    Extraction,
+    IndexedDocument,
+    IndexSnapshot,
+    KnowledgeBase,
+)
+from retrieval.pins import holders_of, shown_holders
 from retrieval.search_settings import (
     SETTING_COLUMNS,
     SearchSettings,
@@ -147,15 +156,19 @@ def update_knowledge_base(
     return find(knowledge_base_id)
 
 
-def delete_knowledge_base(*, actor: Actor, knowledge_base_id: uuid.UUID) -> None:
+def delete_knowledge_base(
+    *, actor: Actor, knowledge_base_id: uuid.UUID, access: Access | None = None
+) -> None:
     """Delete a knowledge base with everything in it.
 
     Raises Conflict (``knowledge_base.in_use``) naming every published version and draft that
-    holds it.
+    holds it, those of agents outside ``access`` without their names.
     """
     with transaction.atomic():
         base = lock(knowledge_base_id)
         holders = holders_of(base)
+        if access is not None:
+            holders = shown_holders(holders, access)
         if holders:
             raise Conflict(
                 f"{base.name} is in use by {', '.join(holders)}.",
@@ -188,34 +201,33 @@ def lock(knowledge_base_id: uuid.UUID) -> KnowledgeBase:
 
 
 def _delete_rows(knowledge_base_id: uuid.UUID) -> None:
-    """Delete wholes before their parts: foreign keys are deferred, and the triggers want it so."""
-    owned = {
-        "base": [knowledge_base_id],
-        "snapshots": _ids("indexsnapshot", "knowledge_base_id", [knowledge_base_id]),
-        "documents": _ids("document", "knowledge_base_id", [knowledge_base_id]),
-    }
-    owned["revisions"] = _ids("documentrevision", "document_id", owned["documents"])
-    owned["extractions"] = _ids("extraction", "revision_id", owned["revisions"])
-    owned["indexed"] = _ids("indexeddocument", "extraction_id", owned["extractions"])
+    """Delete wholes before their parts: foreign keys are deferred, and the triggers want it so.
+
+    The pieces of a running build go first, which waits for the workers that are writing; then
+    the revisions are locked, so that no worker adds an extraction to what is about to go.
+    """
+    BuildPiece.objects.filter(snapshot__knowledge_base=knowledge_base_id).delete()
+    documents = _ids(Document.objects.filter(knowledge_base=knowledge_base_id))
+    revisions = _ids(DocumentRevision.objects.select_for_update().filter(document_id__in=documents))
+    snapshots = _ids(IndexSnapshot.objects.filter(knowledge_base=knowledge_base_id))
+    extractions = _ids(Extraction.objects.filter(revision_id__in=revisions))
+    indexed = _ids(IndexedDocument.objects.filter(extraction_id__in=extractions))
     with connection.cursor() as cursor:
         for table, column, ids in (
-            ("buildpiece", "snapshot_id", "snapshots"),
-            ("knowledgebase", "id", "base"),
-            ("indexsnapshot", "id", "snapshots"),
-            ("snapshotmember", "snapshot_id", "snapshots"),
-            ("indexeddocument", "id", "indexed"),
-            ("chunk", "indexed_document_id", "indexed"),
-            ("extraction", "id", "extractions"),
-            ("documentrevision", "id", "revisions"),
-            ("document", "id", "documents"),
+            ("knowledgebase", "id", [knowledge_base_id]),
+            ("indexsnapshot", "id", snapshots),
+            ("snapshotmember", "snapshot_id", snapshots),
+            ("indexeddocument", "id", indexed),
+            ("chunk", "indexed_document_id", indexed),
+            ("extraction", "id", extractions),
+            ("document", "id", documents),
+            ("documentrevision", "id", revisions),
         ):
-            cursor.execute(f"DELETE FROM retrieval_{table} WHERE {column} = ANY(%s)", [owned[ids]])
+            cursor.execute(f"DELETE FROM retrieval_{table} WHERE {column} = ANY(%s)", [ids])
 
 
-def _ids(table: str, column: str, parents: list[Any]) -> list[Any]:
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT id FROM retrieval_{table} WHERE {column} = ANY(%s)", [parents])
-        return [row[0] for row in cursor.fetchall()]
+def _ids(rows: QuerySet[Any]) -> list[Any]:
+    return list(rows.order_by("pk").values_list("pk", flat=True))
 
 
 def _columns(values: SearchSettings) -> dict[str, Any]:

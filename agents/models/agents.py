@@ -8,7 +8,14 @@ import pgtrigger
 from django.core.validators import RegexValidator
 from django.db import models
 
-from registry.immutability import guard, insert_only, raise_refusal, refuse, refuse_truncate
+from registry.immutability import (
+    guard,
+    insert_only,
+    raise_refusal,
+    refuse,
+    refuse_truncate,
+    unchanged,
+)
 
 SLUG_PATTERN = r"^[a-z0-9][a-z0-9_-]{0,99}$"
 
@@ -35,6 +42,15 @@ class Agent(models.Model):
             ),
         ]
         triggers = [
+            guard(
+                "keeps_its_identity",
+                pgtrigger.Update,
+                f"""
+                IF NOT {unchanged("id", "slug", "created_at")} THEN
+                    {raise_refusal("versions are found by their agent's id and slug, for ever")}
+                END IF;
+                """,
+            ),
             refuse("never_deleted", pgtrigger.Delete, "an agent is archived, never deleted"),
             refuse_truncate(),
         ]
@@ -64,6 +80,9 @@ class Alias(models.Model):
                 "points_to_published",
                 pgtrigger.Insert | pgtrigger.Update,
                 f"""
+                IF TG_OP = 'UPDATE' AND NOT {unchanged("id", "agent_id", "name")} THEN
+                    {raise_refusal("an alias keeps its agent and its name")}
+                END IF;
                 IF NOT EXISTS (
                     SELECT 1 FROM agents_agentversion
                     WHERE id = NEW.version_id AND agent_id = NEW.agent_id AND state = 'published'
@@ -72,6 +91,7 @@ class Alias(models.Model):
                 END IF;
                 """,
             ),
+            refuse_truncate(),
         ]
 
     def __str__(self) -> str:

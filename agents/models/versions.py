@@ -106,6 +106,11 @@ class AgentVersion(models.Model):
                 IF NEW.state <> 'draft' THEN
                     {raise_refusal("a version is published from a draft, never inserted")}
                 END IF;
+                IF NEW.revision < (
+                    SELECT MAX(revision) FROM agents_agentversion WHERE agent_id = NEW.agent_id
+                ) THEN
+                    {raise_refusal("a new draft goes on counting revisions")}
+                END IF;
                 """,
             ),
             guard(
@@ -118,11 +123,26 @@ class AgentVersion(models.Model):
                 IF NOT {unchanged("id", "agent_id", "created_at")} THEN
                     {raise_refusal("a version stays with its agent")}
                 END IF;
+                IF NEW.revision < OLD.revision THEN
+                    {raise_refusal("revisions are counted upwards only")}
+                END IF;
                 IF NEW.state = 'published' AND NEW.number IS DISTINCT FROM (
                     SELECT COALESCE(MAX(number), 0) + 1 FROM agents_agentversion
                     WHERE agent_id = NEW.agent_id
                 ) THEN
                     {raise_refusal("versions are numbered without gaps")}
+                END IF;
+                IF NEW.state = 'published' AND EXISTS (
+                    SELECT knowledge_base_id FROM agents_knowledgebinding
+                    WHERE version_id = NEW.id
+                    UNION
+                    SELECT knowledge_base_id FROM agents_tool
+                    WHERE version_id = NEW.id AND knowledge_base_id IS NOT NULL
+                    EXCEPT
+                    SELECT knowledge_base_id FROM retrieval_snapshotpin
+                    WHERE holder_kind = 'agentVersion' AND holder_id = NEW.id::text
+                ) THEN
+                    {raise_refusal("a version pins a snapshot of each of its knowledge bases")}
                 END IF;
                 """,
             ),

@@ -8,7 +8,16 @@ import pgtrigger
 from django.db import models
 
 from registry.fields import ReceivedJSONField
-from registry.immutability import guard, insert_only, raise_refusal, refuse_truncate, unchanged
+from registry.immutability import (
+    at_commit,
+    comes_without_parts,
+    guard,
+    insert_only,
+    parent_must_be_gone,
+    raise_refusal,
+    refuse_truncate,
+    unchanged,
+)
 from retrieval.models.knowledge_bases import KnowledgeBase
 
 # True inside the transaction that inserted a Purge row for the revision.
@@ -16,6 +25,20 @@ PURGING = """EXISTS (
     SELECT 1 FROM retrieval_purge AS p
     WHERE p.revision_id = {revision} AND p.transaction_id = pg_current_xact_id()::text::bigint
 )"""
+
+
+_REVISION = ("id", "document_id", "number", "sha256", "size", "media_type", "created_at")
+_EXTRACTION = (
+    "id",
+    "revision_id",
+    "recipe",
+    "status",
+    "error_code",
+    "error",
+    "pages",
+    "digest",
+    "created_at",
+)
 
 
 class Document(models.Model):
@@ -52,6 +75,29 @@ class Document(models.Model):
                 END IF;
                 """,
             ),
+            comes_without_parts(
+                "revisions of an earlier document with this id are left",
+                ("retrieval_documentrevision", "document_id"),
+            ),
+            guard(
+                "kept_while_read",
+                pgtrigger.Delete,
+                f"""
+                IF OLD.deleted_at IS NULL AND EXISTS (
+                    SELECT 1 FROM retrieval_knowledgebase WHERE id = OLD.knowledge_base_id
+                ) THEN
+                    {raise_refusal("a living document goes only with its knowledge base")}
+                END IF;
+                IF EXISTS (
+                    SELECT 1 FROM retrieval_documentrevision AS r
+                    JOIN retrieval_extraction AS e ON e.revision_id = r.id
+                    WHERE r.document_id = OLD.id
+                ) THEN
+                    {raise_refusal("what was extracted from this document is still kept")}
+                END IF;
+                """,
+            ),
+            refuse_truncate(),
         ]
 
     def __str__(self) -> str:
@@ -85,7 +131,7 @@ class DocumentRevision(models.Model):
                 pgtrigger.Update,
                 f"""
                 IF NOT (
-                    {unchanged("id", "document_id", "number", "sha256", "size", "media_type")}
+                    {unchanged(*_REVISION)}
                     AND NEW.content IS NULL AND NEW.notice = ''
                     AND {PURGING.format(revision="OLD.id")}
                 ) THEN
@@ -101,6 +147,9 @@ class DocumentRevision(models.Model):
                     {raise_refusal("what was extracted from this revision is still kept")}
                 END IF;
                 """,
+            ),
+            parent_must_be_gone(
+                "document_id", "retrieval_document", "goes only together with its document"
             ),
             refuse_truncate(),
         ]
@@ -153,14 +202,31 @@ class Extraction(models.Model):
                 "immutable_once_sealed",
                 pgtrigger.Update,
                 f"""
+                IF NOT {unchanged("id", "revision_id", "recipe")} THEN
+                    {raise_refusal("an extraction stays with its revision and recipe")}
+                END IF;
                 IF OLD.status = 'sealed' AND NOT (
-                    {unchanged("id", "revision_id", "recipe", "status", "pages", "digest")}
+                    {unchanged(*_EXTRACTION)}
                     AND NEW.segments IS NULL AND NEW.notices = '[]'::jsonb
                     AND {PURGING.format(revision="OLD.revision_id")}
                 ) THEN
                     {raise_refusal("a sealed extraction never changes")}
                 END IF;
                 """,
+            ),
+            guard(
+                "reads_what_is_there",
+                pgtrigger.Insert | pgtrigger.Update,
+                f"""
+                IF NEW.segments IS NOT NULL THEN
+                    SELECT content IS NULL INTO purged FROM retrieval_documentrevision
+                    WHERE id = NEW.revision_id FOR SHARE;
+                    IF purged IS DISTINCT FROM FALSE THEN
+                        {raise_refusal("its revision was purged")}
+                    END IF;
+                END IF;
+                """,
+                declare=[("purged", "BOOLEAN")],
             ),
             guard(
                 "kept_while_indexed",
@@ -181,9 +247,18 @@ class Extraction(models.Model):
 
 
 class Purge(models.Model):
-    """Legal erasure of one revision: the permission and the record of it."""
+    """Legal erasure of one revision: the permission and the record of it.
 
-    revision = models.ForeignKey(DocumentRevision, on_delete=models.PROTECT, related_name="purges")
+    The permission ends with the transaction that inserted it, and that transaction must use it
+    whole. The record stays when the revision's row is gone.
+    """
+
+    revision = models.ForeignKey(
+        DocumentRevision,
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        related_name="purges",
+    )
     reason = models.TextField()
     actor = models.CharField(max_length=200)
     at = models.DateTimeField(auto_now_add=True)
@@ -198,11 +273,31 @@ class Purge(models.Model):
         ]
         triggers = [
             *insert_only("a purge is a record for ever"),
-            pgtrigger.Trigger(
-                name="own_transaction",
-                when=pgtrigger.Before,
-                operation=pgtrigger.Insert,
-                func="NEW.transaction_id = pg_current_xact_id()::text::bigint; RETURN NEW;",
+            guard(
+                "own_transaction",
+                pgtrigger.Insert,
+                "NEW.transaction_id = pg_current_xact_id()::text::bigint;",
+            ),
+            at_commit(
+                "erases_whole",
+                pgtrigger.Insert,
+                f"""
+                IF EXISTS (
+                    SELECT 1 FROM retrieval_documentrevision
+                    WHERE id = NEW.revision_id AND content IS NOT NULL
+                ) OR EXISTS (
+                    SELECT 1 FROM retrieval_extraction
+                    WHERE revision_id = NEW.revision_id AND segments IS NOT NULL
+                ) OR EXISTS (
+                    SELECT 1 FROM retrieval_chunk AS c
+                    JOIN retrieval_indexeddocument AS i ON i.id = c.indexed_document_id
+                    JOIN retrieval_extraction AS e ON e.id = i.extraction_id
+                    WHERE e.revision_id = NEW.revision_id
+                      AND (c.text IS NOT NULL OR c.section IS NOT NULL OR c.vector IS NOT NULL)
+                ) THEN
+                    {raise_refusal("a purge erases its revision whole or not at all")}
+                END IF;
+                """,
             ),
         ]
 

@@ -7,6 +7,7 @@ from django.db import models
 from pgvector.django import VectorField
 
 from registry.immutability import (
+    comes_without_parts,
     guard,
     parent_must_be_gone,
     raise_refusal,
@@ -16,6 +17,7 @@ from registry.immutability import (
 from retrieval.models.documents import PURGING, Extraction
 from retrieval.models.knowledge_bases import EmbeddingModel
 
+_IDENTITY = ("id", "extraction_id", "chunking", "model_id", "created_at")
 _ALL_BUT_CONTENT = unchanged(
     "id",
     "indexed_document_id",
@@ -67,14 +69,29 @@ class IndexedDocument(models.Model):
                 IF NEW.sealed THEN
                     {raise_refusal("is sealed after its chunks are there, not before")}
                 END IF;
+                IF NOT EXISTS (
+                    SELECT 1 FROM retrieval_extraction
+                    WHERE id = NEW.extraction_id AND status = 'sealed'
+                ) THEN
+                    {raise_refusal("only a sealed extraction is indexed")}
+                END IF;
                 """,
+            ),
+            comes_without_parts(
+                "chunks of an earlier one with this id are left",
+                ("retrieval_chunk", "indexed_document_id"),
             ),
             guard(
                 "immutable_once_sealed",
                 pgtrigger.Update,
                 f"""
-                IF OLD.sealed OR NOT {unchanged("id", "extraction_id", "chunking", "model_id")} THEN
+                IF OLD.sealed OR NOT {unchanged(*_IDENTITY)} THEN
                     {raise_refusal("an indexed document never changes")}
+                END IF;
+                IF NEW.sealed AND NEW.chunk_count <> (
+                    SELECT count(*) FROM retrieval_chunk WHERE indexed_document_id = NEW.id
+                ) THEN
+                    {raise_refusal("is sealed with all its chunks")}
                 END IF;
                 """,
             ),
@@ -134,13 +151,26 @@ class Chunk(models.Model):
                 "only_before_sealing",
                 pgtrigger.Insert,
                 f"""
-                SELECT sealed INTO parent_sealed FROM retrieval_indexeddocument
-                WHERE id = NEW.indexed_document_id FOR SHARE;
+                SELECT i.sealed, i.model_id, e.segments IS NULL
+                INTO parent_sealed, parent_model, purged
+                FROM retrieval_indexeddocument AS i
+                JOIN retrieval_extraction AS e ON e.id = i.extraction_id
+                WHERE i.id = NEW.indexed_document_id FOR SHARE;
                 IF parent_sealed IS DISTINCT FROM FALSE THEN
                     {raise_refusal("its indexed document is sealed")}
                 END IF;
+                IF parent_model <> NEW.model_id THEN
+                    {raise_refusal("its model is that of its indexed document")}
+                END IF;
+                IF purged AND (NEW.text IS NOT NULL OR NEW.vector IS NOT NULL) THEN
+                    {raise_refusal("its revision was purged")}
+                END IF;
                 """,
-                declare=[("parent_sealed", "BOOLEAN")],
+                declare=[
+                    ("parent_sealed", "BOOLEAN"),
+                    ("parent_model", "BIGINT"),
+                    ("purged", "BOOLEAN"),
+                ],
             ),
             guard(
                 "immutable",

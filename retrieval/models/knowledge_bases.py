@@ -8,7 +8,13 @@ import pgtrigger
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
-from registry.immutability import guard, insert_only, raise_refusal
+from registry.immutability import (
+    comes_without_parts,
+    guard,
+    insert_only,
+    raise_refusal,
+    refuse_truncate,
+)
 
 
 class EmbeddingModel(models.Model):
@@ -129,6 +135,10 @@ class KnowledgeBase(models.Model):
                 IF NEW.id IS DISTINCT FROM OLD.id THEN
                     {raise_refusal("an id is for ever")}
                 END IF;
+                IF NEW.last_snapshot_number < OLD.last_snapshot_number
+                   OR NEW.content_revision < OLD.content_revision THEN
+                    {raise_refusal("snapshots and changes are counted upwards only")}
+                END IF;
                 IF NEW.current_snapshot_id IS NOT DISTINCT FROM OLD.current_snapshot_id THEN
                     RETURN NEW;
                 END IF;
@@ -145,6 +155,11 @@ class KnowledgeBase(models.Model):
                 END IF;
                 """,
             ),
+            comes_without_parts(
+                "parts of an earlier knowledge base with this id are left",
+                ("retrieval_indexsnapshot", "knowledge_base_id"),
+                ("retrieval_document", "knowledge_base_id"),
+            ),
             guard(
                 "pinned_is_kept",
                 pgtrigger.Delete,
@@ -158,6 +173,7 @@ class KnowledgeBase(models.Model):
                 END IF;
                 """,
             ),
+            refuse_truncate(),
         ]
 
     def __str__(self) -> str:

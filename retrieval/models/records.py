@@ -12,6 +12,8 @@ from registry.fields import ReceivedJSONField
 from registry.immutability import guard, raise_refusal, refuse, refuse_truncate, unchanged
 from retrieval.models.knowledge_bases import EmbeddingModel
 
+_ALL_BUT_VECTOR = ("id", "model_id", "query_digest", "truncated", "provenance", "created_at")
+
 
 class QueryEmbedding(models.Model):
     """The one vector of a question, for ever, while a published version pins its model.
@@ -40,7 +42,8 @@ class QueryEmbedding(models.Model):
                 pgtrigger.Update,
                 f"""
                 IF NOT (
-                    {unchanged("id", "model_id", "query_digest", "vector", "truncated", "provenance")}
+                    {unchanged(*_ALL_BUT_VECTOR)}
+                    AND vector_send(NEW.vector) = vector_send(OLD.vector)
                     AND NEW.kept
                 ) THEN
                     {raise_refusal("a question has one vector")}
@@ -98,7 +101,10 @@ class Trace(models.Model):
             models.Index(fields=["agent_slug", "-at"], name="trace_agent"),
             models.Index(fields=["conversation_id"], name="trace_conversation"),
         ]
-        triggers = [refuse("immutable", pgtrigger.Update, "a trace never changes")]
+        triggers = [
+            refuse("immutable", pgtrigger.Update, "a trace never changes"),
+            refuse_truncate(),
+        ]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.agent_slug} {self.id}"

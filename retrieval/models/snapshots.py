@@ -7,6 +7,7 @@ from django.db import models
 
 from registry.fields import ReceivedJSONField
 from registry.immutability import (
+    comes_without_parts,
     guard,
     insert_only,
     parent_must_be_gone,
@@ -18,6 +19,16 @@ from registry.immutability import (
 from retrieval.models.documents import Document, DocumentRevision
 from retrieval.models.indexes import IndexedDocument
 from retrieval.models.knowledge_bases import EmbeddingModel, KnowledgeBase
+
+_IDENTITY = (
+    "id",
+    "knowledge_base_id",
+    "number",
+    "model_id",
+    "chunking",
+    "content_revision",
+    "started_at",
+)
 
 
 class IndexSnapshot(models.Model):
@@ -78,16 +89,36 @@ class IndexSnapshot(models.Model):
                 IF NEW.state <> 'building' THEN
                     {raise_refusal("a snapshot starts as building")}
                 END IF;
+                IF NEW.number IS DISTINCT FROM (
+                    SELECT last_snapshot_number FROM retrieval_knowledgebase
+                    WHERE id = NEW.knowledge_base_id
+                ) THEN
+                    {raise_refusal("a snapshot takes the next number of its knowledge base")}
+                END IF;
                 """,
+            ),
+            comes_without_parts(
+                "members of an earlier snapshot with this id are left",
+                ("retrieval_snapshotmember", "snapshot_id"),
             ),
             guard(
                 "immutable_once_ended",
                 pgtrigger.Update,
                 f"""
-                IF OLD.state <> 'building' OR NOT {unchanged("id", "knowledge_base_id", "number")} THEN
+                IF OLD.state <> 'building' OR NOT {unchanged(*_IDENTITY)} THEN
                     {raise_refusal("an ended snapshot never changes")}
                 END IF;
+                IF NEW.state = 'ready' THEN
+                    SELECT count(*), COALESCE(sum(i.chunk_count), 0) INTO documents, chunks
+                    FROM retrieval_snapshotmember AS m
+                    JOIN retrieval_indexeddocument AS i ON i.id = m.indexed_document_id
+                    WHERE m.snapshot_id = NEW.id;
+                    IF NEW.document_count <> documents OR NEW.chunk_count <> chunks THEN
+                        {raise_refusal("a snapshot is sealed whole")}
+                    END IF;
+                END IF;
                 """,
+                declare=[("documents", "BIGINT"), ("chunks", "BIGINT")],
             ),
             guard(
                 "kept_while_in_use",
@@ -134,18 +165,34 @@ class SnapshotMember(models.Model):
                 "only_while_building",
                 pgtrigger.Insert,
                 f"""
-                SELECT state INTO parent_state FROM retrieval_indexsnapshot
-                WHERE id = NEW.snapshot_id FOR SHARE;
+                SELECT state, model_id, knowledge_base_id
+                INTO parent_state, parent_model, parent_base
+                FROM retrieval_indexsnapshot WHERE id = NEW.snapshot_id FOR SHARE;
                 IF parent_state IS DISTINCT FROM 'building' THEN
                     {raise_refusal("its snapshot is sealed")}
                 END IF;
-                SELECT sealed INTO part_sealed FROM retrieval_indexeddocument
-                WHERE id = NEW.indexed_document_id FOR SHARE;
+                SELECT i.sealed, i.model_id, d.knowledge_base_id
+                INTO part_sealed, part_model, part_base
+                FROM retrieval_indexeddocument AS i
+                JOIN retrieval_extraction AS e ON e.id = i.extraction_id
+                JOIN retrieval_documentrevision AS r ON r.id = e.revision_id
+                JOIN retrieval_document AS d ON d.id = r.document_id
+                WHERE i.id = NEW.indexed_document_id FOR SHARE OF i;
                 IF part_sealed IS DISTINCT FROM TRUE THEN
                     {raise_refusal("a snapshot holds whole documents only")}
                 END IF;
+                IF part_model <> parent_model OR part_base <> parent_base THEN
+                    {raise_refusal("a snapshot holds its own base's documents by one model")}
+                END IF;
                 """,
-                declare=[("parent_state", "TEXT"), ("part_sealed", "BOOLEAN")],
+                declare=[
+                    ("parent_state", "TEXT"),
+                    ("parent_model", "BIGINT"),
+                    ("parent_base", "UUID"),
+                    ("part_sealed", "BOOLEAN"),
+                    ("part_model", "BIGINT"),
+                    ("part_base", "UUID"),
+                ],
             ),
             refuse("immutable", pgtrigger.Update, "a member never changes"),
             parent_must_be_gone(
