@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from django.db import connection
 from django.db.models import QuerySet
 
+from registry.access import Access
 from registry.errors import NotFound
 from retrieval.models import IndexSnapshot, KnowledgeBase, SnapshotPin
 
+_UNNAMED = "another agent"
 HolderFinder = Callable[[KnowledgeBase], Iterable[str]]
 _holder_finders: list[HolderFinder] = []
 
@@ -32,6 +34,17 @@ def holders_of(base: KnowledgeBase) -> list[str]:
     for finder in _holder_finders:
         labels += finder(base)
     return labels
+
+
+def shown_holders(labels: Iterable[str], access: Access) -> list[str]:
+    """Return ``labels`` as ``access`` may read them: agents outside it go unnamed, and count."""
+    return [label if _names_a_reachable_agent(label, access) else _UNNAMED for label in labels]
+
+
+def _names_a_reachable_agent(label: str, access: Access) -> bool:
+    return access.agents is None or any(
+        label == f"draft of {slug}" or label.startswith(f"{slug} v") for slug in access.agents
+    )
 
 
 def lock_references(knowledge_base_ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, str]:
