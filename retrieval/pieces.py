@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
@@ -79,7 +79,8 @@ def claim_piece(snapshot_id: int) -> Claim | None:
     """
     with transaction.atomic():
         piece = (
-            BuildPiece.objects.select_for_update(skip_locked=True)
+            # Of the piece alone: a locked snapshot would make every other worker find nothing.
+            BuildPiece.objects.select_for_update(skip_locked=True, of=("self",))
             .filter(
                 Q(leased_until__isnull=True) | Q(leased_until__lt=timezone.now()),
                 snapshot_id=snapshot_id,
@@ -129,11 +130,17 @@ def work_on(claim: Claim) -> None:
 
 
 def _extraction_of(revision: DocumentRevision) -> Extraction:
-    """Return the newest sealed extraction of ``revision``, or try the present recipe."""
+    """Return the newest sealed extraction of ``revision``, or try the present recipe.
+
+    Raises ClaimLost where the revision is deleted meanwhile, with its knowledge base.
+    """
     sealed = revision.extractions.filter(status="sealed").order_by("-pk").first()
     if sealed is not None:
         return sealed
-    extraction, _ = Extraction.objects.get_or_create(revision=revision, recipe=RECIPE)
+    try:
+        extraction, _ = Extraction.objects.get_or_create(revision=revision, recipe=RECIPE)
+    except IntegrityError as error:
+        raise ClaimLost from error
     if extraction.status != "pending":
         return extraction
     try:
@@ -152,7 +159,9 @@ def _extraction_of(revision: DocumentRevision) -> Extraction:
         extraction.pages = extracted.pages
         extraction.digest = extraction_digest(extracted.segments)
     with transaction.atomic():
-        locked = Extraction.objects.select_for_update().get(pk=extraction.pk)
+        locked = Extraction.objects.select_for_update().filter(pk=extraction.pk).first()
+        if locked is None:
+            raise ClaimLost
         if locked.status != "pending":
             return locked
         extraction.save()
@@ -301,7 +310,7 @@ def _fall_back(claim: Claim, extraction: Extraction) -> None:
     """Keep a document's last readable revision in the index where its newest cannot be read."""
     with transaction.atomic():
         piece = (
-            BuildPiece.objects.select_for_update()
+            BuildPiece.objects.select_for_update(of=("self",))
             .select_related("revision")
             .filter(pk=claim.piece_id, claim=claim.token, state="waiting")
             .first()
