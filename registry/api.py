@@ -216,6 +216,10 @@ class View(APIView):
             requests.refuse_unknown(value, allowed)
         return value
 
+    def no_body(self) -> None:
+        """Raise Invalid for members of a body that nobody reads."""
+        requests.refuse_unknown(self.body(), ())
+
     def query(self, *allowed: str) -> dict[str, str]:
         """Return the query's members. Raises Invalid for one that nobody reads."""
         members = {name: str(value) for name, value in self.request.query_params.items()}

@@ -91,6 +91,14 @@ def number(body: Mapping[str, Any], field: str, *, least: float, most: float) ->
     return float(value)
 
 
+def json_object(body: Mapping[str, Any], field: str) -> dict[str, Any]:
+    """Return a member that is a JSON object."""
+    value = body.get(field)
+    if not isinstance(value, dict):
+        raise Invalid.field(field, value, "must be a JSON object", allowed="object")
+    return value
+
+
 def choice(body: Mapping[str, Any], field: str, allowed: Sequence[str], *, default: str) -> str:
     """Return one of ``allowed``."""
     value = body.get(field, default)

@@ -14,7 +14,7 @@ from django.utils import timezone
 from registry import audit
 from registry.actors import Actor
 from registry.canonical import digest_bytes
-from registry.errors import Conflict, Invalid, NotFound, TooLarge
+from registry.errors import Conflict, FieldError, Invalid, NotFound, TooLarge
 from registry.strict_json import check_text
 from retrieval.extraction import detect_type
 from retrieval.indexing import request_build
@@ -44,6 +44,13 @@ def find_document(base: KnowledgeBase, document_id: uuid.UUID) -> Document:
     return document
 
 
+def extracted_segments(document: Document) -> list[dict[str, Any]]:
+    """Return ``[{page, section, text}]`` of the newest revision; none while it is not read."""
+    newest = document.revisions.order_by("-number")[:1].get()
+    extraction = newest.extractions.filter(status="sealed").order_by("-pk").first()
+    return [] if extraction is None else list(extraction.segments or [])
+
+
 def add_document(*, actor: Actor, base: KnowledgeBase, upload: Upload) -> tuple[Document, bool]:
     """Add a document and start the next build; returns it and whether it is new.
 
@@ -68,6 +75,7 @@ def add_document(*, actor: Actor, base: KnowledgeBase, upload: Upload) -> tuple[
                 f"There is already a document {name!r} with other content; PUT replaces it.",
                 code="document.name_taken",
                 document=str(existing.pk),
+                errors=[_taken(name)],
             )
         document = Document.objects.create(knowledge_base=locked, name=name, metadata=metadata)
         _add_revision(document, 1, upload.content, digest, detected)
@@ -186,7 +194,9 @@ def _change(
         if "document_name_once_among_living" not in str(error):
             raise
         raise Conflict(
-            f"There is already a document {document.name!r}.", code="document.name_taken"
+            f"There is already a document {document.name!r}.",
+            code="document.name_taken",
+            errors=[_taken(document.name)],
         ) from error
     old, new = audit.changed(before, after)
     audit.record(
@@ -198,6 +208,15 @@ def _change(
         after=new,
     )
     return True
+
+
+def _taken(name: str) -> FieldError:
+    return FieldError(
+        field="name",
+        value=name,
+        message="is the name of another document",
+        allowed="a name that no living document of this knowledge base has",
+    )
 
 
 def _described(document: Document) -> dict[str, Any]:
@@ -256,6 +275,14 @@ def _checked_type(name: str, upload: Upload) -> Any:
             f"The file has {len(upload.content):,} bytes; allowed are {limit:,}.",
             code="document.too_large",
             limit=limit,
+            errors=[
+                FieldError(
+                    field="file",
+                    value=len(upload.content),
+                    message="is over the limit",
+                    allowed={"maximum": limit},
+                )
+            ],
         )
     return detect_type(
         name=name,

@@ -123,7 +123,7 @@ def retrieve(target: Target, question: Question) -> Retrieval:
     kept = [candidate for candidate in ranked if candidate.confidence >= floor][:count]
     if settings.applied and settings.max_context_length is not None:
         kept = _fitting(kept, settings.max_context_length)
-    results = [_result(candidate) for candidate in kept]
+    results = [passage_of(candidate) for candidate in kept]
     below = [candidate.confidence for candidate in shown if candidate.confidence < floor]
     below_threshold = {"count": len(below), "best": below[0] if below else None}
 
@@ -209,7 +209,8 @@ def _fitting(ranked: Sequence[Candidate], most_characters: int) -> list[Candidat
     return fitting
 
 
-def _result(candidate: Candidate) -> dict[str, Any]:
+def passage_of(candidate: Candidate) -> dict[str, Any]:
+    """Return a candidate as an answer shows it: the passage and what a citation needs."""
     return {
         "passage": candidate.text,
         "document": {

@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from django.db.models import QuerySet
+
 from registry.access import Access
 from registry.errors import NotFound
 from retrieval.models import Chunk, Trace
@@ -17,27 +19,25 @@ def record_trace(trace: Trace) -> uuid.UUID:
 
 
 def find_trace(trace_id: uuid.UUID, access: Access) -> Trace:
-    """Return a trace that ``access`` may see: runtime keys see what they made themselves."""
-    trace = Trace.objects.filter(pk=trace_id).first()
-    if trace is None or not visible(trace, access):
+    """Return a trace that ``access`` may see. Raises NotFound."""
+    trace = visible_traces(access).filter(pk=trace_id).first()
+    if trace is None:
         raise NotFound(f"There is no trace {trace_id}.", code="trace.not_found")
     return trace
 
 
-def visible(trace: Trace, access: Access) -> bool:
-    """Say whether ``access`` may see ``trace``."""
-    if access.agents is not None and trace.agent_slug not in access.agents:
-        return False
-    return access.reaches("editor") or trace.api_key_name == access.actor.label
+def visible_traces(access: Access) -> QuerySet[Trace]:
+    """Return the traces of the agents of ``access``; runtime keys see what they made themselves."""
+    traces = Trace.objects.all()
+    if access.agents is not None:
+        traces = traces.filter(agent_slug__in=access.agents)
+    if not access.reaches("editor"):
+        traces = traces.filter(api_key_name=access.actor.label)
+    return traces
 
 
 def described(trace: Trace) -> dict[str, Any]:
-    """Return a trace as JSON; texts of passages are joined in while their chunks are there."""
-    groups = trace.groups
-    digests = {result["chunk"] for group in groups for result in group.get("results", [])}
-    texts = dict(
-        Chunk.objects.filter(digest__in=digests, text__isnull=False).values_list("digest", "text")
-    )
+    """Return a trace as JSON: what it holds, values and digests."""
     return {
         "id": str(trace.pk),
         "at": trace.at.isoformat(),
@@ -49,6 +49,16 @@ def described(trace: Trace) -> dict[str, Any]:
         "conversationId": trace.conversation_id or None,
         "arguments": trace.arguments,
         "decisions": trace.decisions,
+        "groups": trace.groups,
+        "receipt": trace.receipt or None,
+    }
+
+
+def described_with_texts(trace: Trace) -> dict[str, Any]:
+    """Return a trace as JSON, the texts of its passages joined in while their chunks are there."""
+    texts = _texts(trace)
+    return {
+        **described(trace),
         "groups": [
             {
                 **group,
@@ -57,7 +67,19 @@ def described(trace: Trace) -> dict[str, Any]:
                     for result in group.get("results", [])
                 ],
             }
-            for group in groups
+            for group in trace.groups
         ],
-        "receipt": trace.receipt or None,
     }
+
+
+def _texts(trace: Trace) -> dict[str, str]:
+    results = [result for group in trace.groups for result in group.get("results", [])]
+    # Through their documents: chunks have no index by digest, and need none for writing.
+    chunks = Chunk.objects.filter(
+        digest__in={result["chunk"] for result in results},
+        indexed_document__extraction__revision__document__in={
+            result["document"]["id"] for result in results
+        },
+        text__isnull=False,
+    )
+    return dict(chunks.values_list("digest", "text"))

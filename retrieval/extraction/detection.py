@@ -74,7 +74,13 @@ def detect_type(*, name: str, content: bytes, default_text: str = types.PLAIN) -
     opened) and UnsupportedType ``document.unsupported_type``.
     """
     if not content:
-        raise Invalid.field("file", name, "The file is empty (0 bytes).", code="document.empty")
+        raise Invalid.field(
+            "file",
+            name,
+            "The file is empty (0 bytes).",
+            allowed="at least one byte",
+            code="document.empty",
+        )
     extension = _extension(name)
     claimed = types.BY_EXTENSION.get(extension)
     found = _binary_type(name, content, claimed)
@@ -190,4 +196,10 @@ def _unsupported(name: str, message: str) -> UnsupportedType:
 
 
 def _unreadable(name: str, message: str) -> Invalid:
-    return Invalid.field("file", name, f"cannot be opened: {message}", code="document.unreadable")
+    return Invalid.field(
+        "file",
+        name,
+        f"cannot be opened: {message}",
+        allowed="a whole file of its kind",
+        code="document.unreadable",
+    )

@@ -1,0 +1,115 @@
+"""Knowledge bases, documents and snapshots as the API shows them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from registry.access import Access
+from retrieval.chunking import Chunking
+from retrieval.document_states import DocumentState, document_states
+from retrieval.knowledge_bases import chunking_of
+from retrieval.models import Document, IndexSnapshot, KnowledgeBase, SnapshotPin
+from retrieval.pins import shown_holders
+from retrieval.progress import BuildStatus, build_statuses
+from retrieval.search_settings import settings_of
+
+Json = dict[str, Any]
+
+
+def render_knowledge_bases(bases: Sequence[KnowledgeBase]) -> list[Json]:
+    """Return knowledge bases, selected with model and current snapshot, at one more query."""
+    builds = build_statuses(bases)
+    return [_knowledge_base(base, builds[base.pk]) for base in bases]
+
+
+def render_knowledge_base(base: KnowledgeBase) -> Json:
+    return render_knowledge_bases([base])[0]
+
+
+def _knowledge_base(base: KnowledgeBase, build: BuildStatus | None) -> Json:
+    settings = settings_of(base)
+    snapshot = base.current_snapshot
+    return {
+        "id": str(base.pk),
+        "name": base.name,
+        "embeddingModel": base.model.name,
+        "chunking": chunking_of(base).as_json(),
+        "settings": settings.as_json(),
+        "settingsEffect": settings.effect(),
+        "currentSnapshot": None if snapshot is None else _snapshot_in_short(snapshot),
+        "build": None if build is None else build.as_json(),
+        "createdAt": base.created_at.isoformat(),
+    }
+
+
+def _snapshot_in_short(snapshot: IndexSnapshot) -> Json:
+    return {
+        "number": snapshot.number,
+        "digest": snapshot.digest or None,
+        "state": snapshot.state,
+        "documents": snapshot.document_count,
+        "chunks": snapshot.chunk_count,
+    }
+
+
+def render_snapshots(
+    base: KnowledgeBase, snapshots: Sequence[IndexSnapshot], access: Access
+) -> list[Json]:
+    """Return snapshots, selected with their model, and who holds each, at one more query."""
+    holders: dict[int, list[str]] = defaultdict(list)
+    for snapshot_id, label in (
+        SnapshotPin.objects.filter(snapshot__in=[snapshot.pk for snapshot in snapshots])
+        .order_by("holder_label")
+        .values_list("snapshot_id", "holder_label")
+    ):
+        holders[snapshot_id].append(label)
+    return [
+        {
+            **_snapshot_in_short(snapshot),
+            "current": snapshot.pk == base.current_snapshot_id,
+            "embeddingModel": snapshot.model.name,
+            "chunking": Chunking.from_recipe(snapshot.chunking).as_json(),
+            "failedDocuments": snapshot.failed_count,
+            "detail": snapshot.detail or None,
+            "startedAt": snapshot.started_at.isoformat(),
+            "endedAt": snapshot.ended_at.isoformat() if snapshot.ended_at else None,
+            "pinnedBy": shown_holders(holders[snapshot.pk], access),
+        }
+        for snapshot in snapshots
+    ]
+
+
+def render_snapshot(base: KnowledgeBase, snapshot: IndexSnapshot, access: Access) -> Json:
+    return render_snapshots(base, [snapshot], access)[0]
+
+
+def render_documents(documents: Sequence[Document]) -> list[Json]:
+    """Return documents at one more query."""
+    states = document_states(documents)
+    return [_document(document, states[document.pk]) for document in documents]
+
+
+def render_document(document: Document) -> Json:
+    return render_documents([document])[0]
+
+
+def _document(document: Document, state: DocumentState) -> Json:
+    return {
+        "id": str(document.pk),
+        "name": document.name,
+        "revision": state.revision,
+        "servedRevision": state.served_revision,
+        "status": state.status,
+        "error": state.error,
+        "notices": state.notices,
+        "enabled": document.enabled,
+        "metadata": document.metadata,
+        "mediaType": state.media_type,
+        "size": state.size,
+        "sha256": state.sha256,
+        "pages": state.pages,
+        "chunks": state.chunks,
+        "createdAt": document.created_at.isoformat(),
+    }

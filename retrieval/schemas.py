@@ -1,0 +1,278 @@
+"""The JSON Schemas of retrieval's requests and answers, for the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from registry.openapi import (
+    ANY,
+    ANY_OBJECT,
+    BOOLEAN,
+    CONFIDENCE,
+    COUNT,
+    DIGEST,
+    INTEGER,
+    NUMBER,
+    STRING,
+    TIME,
+    UUID,
+    array,
+    changes,
+    components,
+    nullable,
+    one_of,
+    record,
+    ref,
+    request,
+)
+from retrieval.questions import MAX_QUERY_CHARACTERS
+
+Schema = dict[str, Any]
+
+_NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 200}
+_DOCUMENT_NAME: Schema = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 500,
+    "description": "May contain `/`. Unique among the living documents of its knowledge base.",
+}
+_TOP_K: Schema = {
+    "type": "integer",
+    "minimum": 1,
+    "maximum": 50,
+    "description": "How many at most; never more than 25 are returned.",
+}
+_THRESHOLD: Schema = {
+    "type": ["number", "null"],
+    "minimum": 0,
+    "maximum": 1,
+}
+_SETTINGS: dict[str, Schema] = {
+    "defaultTopK": {**_TOP_K, "default": 5},
+    "similarityThreshold": _THRESHOLD,
+    "maxContextLength": {
+        "type": ["integer", "null"],
+        "minimum": 500,
+        "maximum": 16000,
+        "description": "In characters.",
+    },
+    "rerankEnabled": BOOLEAN,
+    "settingsMode": {
+        "enum": ["recorded", "applied"],
+        "description": "In `recorded`, only `defaultTopK` acts; in `applied` all four do.",
+    },
+}
+_CHUNKING = request(
+    {
+        "strategy": STRING,
+        "size": {"type": "integer", "minimum": 1, "description": "In tokens of the model."},
+        "overlap": {"type": "integer", "minimum": 0, "description": "In tokens of the model."},
+    },
+    optional=["strategy", "size", "overlap"],
+)
+
+# What every question to knowledge takes.
+QUESTION: dict[str, Schema] = {
+    "query": {"type": "string", "minLength": 1, "maxLength": MAX_QUERY_CHARACTERS},
+    "topK": nullable(_TOP_K),
+    "confidenceThreshold": {
+        **_THRESHOLD,
+        "description": "The floor; 0 means none, null or absent the default of 0.3.",
+    },
+}
+QUESTION_OPTIONAL = ["topK", "confidenceThreshold"]
+
+# What every answer from one knowledge base has.
+RETRIEVAL: dict[str, Schema] = {
+    "results": array(ref("Passage")),
+    "knowledgeBase": ref("KnowledgeBaseName"),
+    "snapshot": record({"number": INTEGER, "digest": DIGEST}),
+    "applied": {
+        "type": "object",
+        "additionalProperties": ref("Applied"),
+        "description": "Every rule that was looked at: its value, and where it comes from.",
+    },
+    "belowThreshold": record(
+        {"count": COUNT, "best": nullable(NUMBER)},
+        about="Of the topK best: how many were under the floor, and the best of those.",
+    ),
+    "purged": record({"documents": COUNT}, about="Absent where nothing was purged."),
+    "receipt": {**DIGEST, "description": "Equal receipts, equal results."},
+}
+_PASSAGE: dict[str, Schema] = {
+    "passage": STRING,
+    "document": record({"id": UUID, "name": STRING, "revision": INTEGER}),
+    "page": nullable(INTEGER),
+    "section": nullable(STRING),
+    "metadata": ANY_OBJECT,
+    "confidence": CONFIDENCE,
+    "truncated": BOOLEAN,
+    "chunk": DIGEST,
+}
+_SNAPSHOT_IN_SHORT: dict[str, Schema] = {
+    "number": INTEGER,
+    "digest": nullable(DIGEST),
+    "state": one_of("building", "ready", "failed", "cancelled", "unchanged"),
+    "documents": COUNT,
+    "chunks": COUNT,
+}
+
+components(
+    KnowledgeBaseName=record({"id": UUID, "name": STRING}),
+    Chunking=_CHUNKING,
+    SettingsChange=changes(_SETTINGS, about="Merged over what is set."),
+    Settings=record(_SETTINGS),
+    KnowledgeBaseCreate=request(
+        {
+            "name": _NAME,
+            "embeddingModel": STRING,
+            "chunking": nullable(ref("Chunking")),
+            "settings": nullable(ref("SettingsChange")),
+        },
+        optional=["embeddingModel", "chunking", "settings"],
+    ),
+    KnowledgeBaseChange=changes(
+        {
+            "name": _NAME,
+            "embeddingModel": STRING,
+            "chunking": nullable(ref("Chunking")),
+            "settings": nullable(ref("SettingsChange")),
+        },
+        about="Settings merge, chunking is replaced whole.",
+    ),
+    KnowledgeBase=record(
+        {
+            "id": UUID,
+            "name": STRING,
+            "embeddingModel": STRING,
+            "chunking": record({"strategy": STRING, "size": INTEGER, "overlap": INTEGER}),
+            "settings": ref("Settings"),
+            "settingsEffect": {
+                "type": "object",
+                "additionalProperties": one_of("read", "recorded"),
+                "description": "Whether each setting acts or is only recorded.",
+            },
+            "currentSnapshot": nullable(record(_SNAPSHOT_IN_SHORT)),
+            "build": nullable(ref("Build")),
+            "createdAt": TIME,
+        }
+    ),
+    Build=record(
+        {
+            "snapshot": INTEGER,
+            "state": one_of("pending", "building"),
+            "progress": record(
+                {
+                    "documents": COUNT,
+                    "done": COUNT,
+                    "failed": COUNT,
+                    "chunks": COUNT,
+                    "percent": {"type": "number", "minimum": 0, "maximum": 100},
+                }
+            ),
+            "paused": BOOLEAN,
+        },
+        about="The build that is due or running; null once every accepted change is settled.",
+    ),
+    Snapshot=record(
+        {
+            **_SNAPSHOT_IN_SHORT,
+            "current": BOOLEAN,
+            "embeddingModel": STRING,
+            "chunking": record({"strategy": STRING, "size": INTEGER, "overlap": INTEGER}),
+            "failedDocuments": COUNT,
+            "detail": nullable(STRING),
+            "startedAt": TIME,
+            "endedAt": nullable(TIME),
+            "pinnedBy": array({"type": "string", "description": "For example `support v3`."}),
+        }
+    ),
+    DocumentText=request(
+        {"name": _DOCUMENT_NAME, "text": STRING, "metadata": nullable(ANY_OBJECT)},
+        optional=["metadata"],
+        about="Without an extension in its name, the text is Markdown.",
+    ),
+    DocumentTextReplacement=request(
+        {"name": _DOCUMENT_NAME, "text": STRING, "metadata": nullable(ANY_OBJECT)},
+        optional=["name", "metadata"],
+    ),
+    DocumentFile=request(
+        {
+            "file": {"type": "string", "contentMediaType": "application/octet-stream"},
+            "name": {**_DOCUMENT_NAME, "description": "Else the file's own name."},
+            "metadata": {"type": "string", "description": "A JSON object, as text."},
+        },
+        optional=["name", "metadata"],
+    ),
+    DocumentChange=changes(
+        {"name": _DOCUMENT_NAME, "metadata": ANY_OBJECT, "enabled": BOOLEAN},
+        about="Embeds nothing; the next snapshot shows it.",
+    ),
+    Document=record(
+        {
+            "id": UUID,
+            "name": STRING,
+            "revision": {"type": "integer", "description": "The newest."},
+            "servedRevision": {
+                "type": ["integer", "null"],
+                "description": "The revision that is searched now, null where none is.",
+            },
+            "status": {
+                "enum": ["pending", "extracted", "indexed", "failed"],
+                "description": "Where the newest revision stands.",
+            },
+            "error": nullable(record({"code": STRING, "message": STRING})),
+            "notices": array(STRING),
+            "enabled": BOOLEAN,
+            "metadata": ANY_OBJECT,
+            "mediaType": STRING,
+            "size": {"type": "integer", "description": "In bytes."},
+            "sha256": DIGEST,
+            "pages": nullable(INTEGER),
+            "chunks": {"type": "integer", "minimum": 0, "description": "That are searched now."},
+            "createdAt": TIME,
+        }
+    ),
+    Segment=record({"page": nullable(INTEGER), "section": nullable(STRING), "text": STRING}),
+    Passage=record(_PASSAGE),
+    Candidate=record({**_PASSAGE, "kept": BOOLEAN}),
+    Applied=record(
+        {
+            "value": ANY,
+            "source": one_of("call", "knowledgeBase", "default", "cap", "recordedOnly"),
+        }
+    ),
+    Trial=request(
+        {**QUESTION, "snapshot": {"type": ["integer", "null"], "minimum": 1}},
+        optional=[*QUESTION_OPTIONAL, "snapshot"],
+        about="Without `snapshot`, the current one is asked.",
+    ),
+    TrialAnswer=record(
+        {
+            **RETRIEVAL,
+            "traceId": {"type": "null"},
+            "candidates": {
+                **array(ref("Candidate")),
+                "description": "The topK best, kept or not.",
+            },
+        },
+        optional=["purged"],
+    ),
+    Trace=record(
+        {
+            "id": UUID,
+            "at": TIME,
+            "kind": one_of("resolve", "retrieve", "call"),
+            "apiKey": STRING,
+            "agent": STRING,
+            "version": {"oneOf": [INTEGER, {"const": "draft"}]},
+            "manifestDigest": nullable(DIGEST),
+            "conversationId": nullable(STRING),
+            "arguments": ANY_OBJECT,
+            "decisions": array(ANY_OBJECT),
+            "groups": array(ANY_OBJECT),
+            "receipt": nullable(DIGEST),
+        },
+        about="One of a list has no texts; the detail has them, where they are still there.",
+    ),
+)

@@ -1,0 +1,25 @@
+"""The addresses of retrieval, below ``/api/v1/``."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from retrieval.views import documents, knowledge_bases, snapshots, traces
+
+_BASE = "knowledge-bases/<str:knowledge_base_id>"
+_DOCUMENT = f"{_BASE}/documents/<str:document_id>"
+
+urlpatterns = [
+    path("knowledge-bases", knowledge_bases.KnowledgeBases.as_view()),
+    path(_BASE, knowledge_bases.KnowledgeBaseDetail.as_view()),
+    path(f"{_BASE}/reindex", knowledge_bases.Reindex.as_view()),
+    path(f"{_BASE}/documents", documents.Documents.as_view()),
+    path(_DOCUMENT, documents.DocumentDetail.as_view()),
+    path(f"{_DOCUMENT}/segments", documents.Segments.as_view()),
+    path(f"{_BASE}/snapshots", snapshots.Snapshots.as_view()),
+    path(f"{_BASE}/snapshots/<int:number>", snapshots.SnapshotDetail.as_view()),
+    path(f"{_BASE}/snapshots/<int:number>/cancel", snapshots.CancelBuild.as_view()),
+    path(f"{_BASE}/test", snapshots.Trial.as_view()),
+    path("traces", traces.Traces.as_view()),
+    path("traces/<str:trace_id>", traces.TraceDetail.as_view()),
+]

@@ -1,0 +1,180 @@
+"""Documents of a knowledge base over HTTP."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from registry import requests
+from registry.api import StrictJSONParser
+from registry.openapi import PAGING, listed, operation, ref
+from registry.pages import page, page_of_list
+from retrieval.documents import (
+    add_document,
+    delete_document,
+    extracted_segments,
+    find_document,
+    replace_document,
+    update_document,
+)
+from retrieval.models import Document
+from retrieval.rendering import render_document, render_documents
+from retrieval.views.knowledge_bases import KnowledgeBaseView
+from retrieval.views.uploads import UploadParser, read_upload
+
+_TAG = "documents"
+
+
+class DocumentView(KnowledgeBaseView):
+    """A view below one document."""
+
+    def document_id(self) -> uuid.UUID:
+        """Return the id in the address. Raises NotFound for one of another form."""
+        return requests.path_uuid(self.kwargs["document_id"], what="document")
+
+
+class Documents(KnowledgeBaseView):
+    scopes = {"GET": "editor", "POST": "editor"}
+    parser_classes = (StrictJSONParser, UploadParser)
+
+    @operation(
+        "listDocuments",
+        "List the documents of a knowledge base by name",
+        tag=_TAG,
+        query=PAGING,
+        answers={200: listed("Document")},
+        errors=(404, 422),
+    )
+    def get(self, request: Request, **_: Any) -> Response:
+        self.query("limit", "cursor")
+        rows = Document.objects.filter(
+            knowledge_base=self.knowledge_base(), deleted_at__isnull=True
+        )
+        return Response(page(request, rows, key=("name", "id"), render=render_documents))
+
+    @operation(
+        "addDocument",
+        "Add a document",
+        about="Equal name and bytes: 200 and the document that is there. Equal name, other "
+        "bytes: 409; PUT replaces. What only reading it can find out becomes its status.",
+        tag=_TAG,
+        body=ref("DocumentText"),
+        form=ref("DocumentFile"),
+        answers={202: ref("Document"), 200: ref("Document")},
+        errors=(400, 404, 409, 413, 415, 422),
+        writes=True,
+    )
+    def post(self, request: Request, **_: Any) -> Response:
+        base = self.knowledge_base()
+        upload = read_upload(request.data, is_new=True)
+
+        def work() -> tuple[int, Any]:
+            document, is_new = add_document(actor=self.access.actor, base=base, upload=upload)
+            return 202 if is_new else 200, render_document(document)
+
+        return self.write(work)
+
+
+class DocumentDetail(DocumentView):
+    scopes = {"GET": "editor", "PUT": "editor", "PATCH": "editor", "DELETE": "editor"}
+    parser_classes = (StrictJSONParser, UploadParser)
+
+    @operation(
+        "getDocument",
+        "Show a document and where it stands",
+        tag=_TAG,
+        answers={200: ref("Document")},
+        errors=(404,),
+    )
+    def get(self, request: Request, **_: Any) -> Response:
+        return Response(render_document(find_document(self.knowledge_base(), self.document_id())))
+
+    @operation(
+        "replaceDocument",
+        "Give a document a new revision",
+        about="Without a name it keeps its own, without metadata its own. Equal bytes: 200.",
+        tag=_TAG,
+        body=ref("DocumentTextReplacement"),
+        form=ref("DocumentFile"),
+        answers={202: ref("Document"), 200: ref("Document")},
+        errors=(400, 404, 409, 413, 415, 422),
+        writes=True,
+    )
+    def put(self, request: Request, **_: Any) -> Response:
+        base, document_id = self.knowledge_base(), self.document_id()
+        upload = read_upload(request.data, is_new=False)
+
+        def work() -> tuple[int, Any]:
+            document, new_bytes = replace_document(
+                actor=self.access.actor, base=base, document_id=document_id, upload=upload
+            )
+            return 202 if new_bytes else 200, render_document(document)
+
+        return self.write(work)
+
+    @operation(
+        "updateDocument",
+        "Rename a document, replace its metadata, switch it on or off",
+        tag=_TAG,
+        body=ref("DocumentChange"),
+        answers={200: ref("Document")},
+        errors=(400, 404, 409, 415, 422),
+        writes=True,
+    )
+    def patch(self, request: Request, **_: Any) -> Response:
+        base, document_id = self.knowledge_base(), self.document_id()
+        body = self.body("name", "metadata", "enabled")
+
+        def work() -> tuple[int, Any]:
+            document = update_document(
+                actor=self.access.actor,
+                base=base,
+                document_id=document_id,
+                name=requests.text(body, "name", blank=True) if "name" in body else None,
+                metadata=requests.json_object(body, "metadata") if "metadata" in body else None,
+                enabled=(
+                    requests.boolean(body, "enabled", default=True) if "enabled" in body else None
+                ),
+            )
+            return 200, render_document(document)
+
+        return self.write(work)
+
+    @operation(
+        "deleteDocument",
+        "Delete a document from the next snapshot on",
+        about="Snapshots that hold it, and so published versions, keep answering from it.",
+        tag=_TAG,
+        answers={204: None},
+        errors=(404,),
+        writes=True,
+    )
+    def delete(self, request: Request, **_: Any) -> Response:
+        base, document_id = self.knowledge_base(), self.document_id()
+
+        def work() -> tuple[int, Any]:
+            delete_document(actor=self.access.actor, base=base, document_id=document_id)
+            return 204, None
+
+        return self.write(work)
+
+
+class Segments(DocumentView):
+    scopes = {"GET": "editor"}
+
+    @operation(
+        "listSegments",
+        "List what was read out of the newest revision, in its order",
+        about="Empty while it is pending, and where reading failed.",
+        tag=_TAG,
+        query=PAGING,
+        answers={200: listed("Segment")},
+        errors=(404, 422),
+    )
+    def get(self, request: Request, **_: Any) -> Response:
+        self.query("limit", "cursor")
+        document = find_document(self.knowledge_base(), self.document_id())
+        return Response(page_of_list(request, extracted_segments(document)))
