@@ -32,14 +32,14 @@ class Site:
     def url(self) -> str:
         return f"http://{_in_url(self.reachable_host)}:{self.port}"
 
-    def answers(self) -> bool:
-        """Tell whether /healthz says that all is well."""
+    def health(self) -> str:
+        """Return what /healthz answers: a status code such as ``200``, or why there is none."""
         connection = http.client.HTTPConnection(self.reachable_host, self.port, timeout=10)
         try:
             connection.request("GET", "/healthz", headers={"Host": f"localhost:{self.port}"})
-            return connection.getresponse().status == http.HTTPStatus.OK
-        except (OSError, http.client.HTTPException):
-            return False
+            return str(connection.getresponse().status)
+        except (OSError, http.client.HTTPException) as error:
+            return str(error) or type(error).__name__
         finally:
             connection.close()
 
@@ -64,11 +64,11 @@ class Site:
 def wait_until_healthy(site: Site, *, pause: Pause) -> None:
     """Return once ``site`` answers; raises StartFailed if it does not in time."""
     deadline = time.monotonic() + _HEALTH_SECONDS
-    while not site.answers():
+    while (health := site.health()) != "200":
         if time.monotonic() > deadline:
             raise StartFailed(
-                f"The web server did not answer at {site.url}/healthz within "
-                f"{_HEALTH_SECONDS:.0f} s: see web.log in the data folder's logs."
+                f"The web server was not well within {_HEALTH_SECONDS:.0f} s: {site.url}/healthz "
+                f"says {health}; see web.log in the data folder's logs."
             )
         pause(_TICK)
 
