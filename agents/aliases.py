@@ -21,7 +21,8 @@ _NAME = re.compile(SLUG_PATTERN)
 
 def find_alias(agent: Agent, name: str) -> Alias:
     """Return an alias with its version. Raises NotFound."""
-    alias = Alias.objects.select_related("version").filter(agent=agent, name=name).first()
+    found = Alias.objects.select_related("version").filter(agent=agent, name=name)
+    alias = found.first() if _NAME.fullmatch(name) else None
     if alias is None:
         raise NotFound(f"{agent.slug} has no alias {name!r}.", code="alias.not_found")
     return alias

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -46,7 +46,7 @@ def find_agent(slug: str, access: Access | None = None) -> Agent:
     """Return an agent. Raises NotFound, also where ``access`` may not see it."""
     if access is not None:
         access.require_agent(slug)
-    agent = Agent.objects.filter(slug=slug).first()
+    agent = Agent.objects.filter(slug=slug).first() if SLUG.fullmatch(slug) else None
     if agent is None:
         raise NotFound(f"There is no agent {slug!r}.", code="agent.not_found")
     return agent
@@ -97,7 +97,18 @@ def create_agent(*, actor: Actor, values: Mapping[str, Any]) -> Agent:
     except IntegrityError as error:
         if "agents_agent_slug" not in str(error):
             raise
-        raise Conflict(f"There is already an agent {slug!r}.", code="agent.slug_taken") from error
+        raise Conflict(
+            f"There is already an agent {slug!r}.",
+            code="agent.slug_taken",
+            errors=[
+                FieldError(
+                    field="slug",
+                    value=slug,
+                    message="is the slug of another agent",
+                    allowed="a slug that no agent has",
+                )
+            ],
+        ) from error
     return agent
 
 
@@ -154,9 +165,9 @@ def edit_draft(
         before = configuration_of(draft)
         start = Configuration() if whole else before
         wanted = read_configuration(values, start, known=before)
-        wanted = _with_knowledge_bases(wanted, access)
+        wanted = with_knowledge_bases(wanted, access, held=before.knowledge_base_ids)
         if wanted != before:
-            _write(draft, before, wanted)
+            write_configuration(draft, before, wanted)
             audit.record(
                 actor=actor,
                 action="draft.edited",
@@ -190,11 +201,13 @@ def check_revision(draft: AgentVersion, expected: str | None) -> None:
         )
 
 
-def _with_knowledge_bases(wanted: Configuration, access: Access | None) -> Configuration:
+def with_knowledge_bases(
+    wanted: Configuration, access: Access | None, *, held: Collection[uuid.UUID] = ()
+) -> Configuration:
     """Return ``wanted`` with its empty labels filled: a binding is called like its base.
 
-    Raises Invalid for a knowledge base that is missing or outside the key; holds off the
-    deletion of the others until this draft refers to them.
+    Raises Invalid for a knowledge base that is missing, or outside the key and not ``held`` by
+    the draft already; holds off the deletion of the others until this draft refers to them.
     """
     named: list[tuple[str, uuid.UUID]] = [
         (f"bindings.{position}.knowledgeBase", binding.knowledge_base)
@@ -207,11 +220,16 @@ def _with_knowledge_bases(wanted: Configuration, access: Access | None) -> Confi
     names = lock_references(knowledge_base for _, knowledge_base in named)
     errors = [
         FieldError(
-            field=field, value=str(knowledge_base), message="there is no such knowledge base"
+            field=field,
+            value=str(knowledge_base),
+            message="there is no such knowledge base",
+            allowed="the id of a knowledge base",
         )
         for field, knowledge_base in named
         if knowledge_base not in names
-        or (access is not None and not access.sees_knowledge_base(knowledge_base))
+        or not (
+            access is None or access.sees_knowledge_base(knowledge_base) or knowledge_base in held
+        )
     ]
     if errors:
         raise Invalid(
@@ -228,7 +246,8 @@ def _with_knowledge_bases(wanted: Configuration, access: Access | None) -> Confi
     )
 
 
-def _write(draft: AgentVersion, before: Configuration, wanted: Configuration) -> None:
+def write_configuration(draft: AgentVersion, before: Configuration, wanted: Configuration) -> None:
+    """Write ``wanted`` over a draft that has ``before``, as its next revision."""
     draft.prompt = wanted.prompt
     draft.model = wanted.model
     draft.parameters = wanted.parameters

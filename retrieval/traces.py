@@ -82,4 +82,4 @@ def _texts(trace: Trace) -> dict[str, str]:
         },
         text__isnull=False,
     )
-    return dict(chunks.values_list("digest", "text"))
+    return {chunk.digest: chunk.text or "" for chunk in chunks.only("digest", "text")}

@@ -1,0 +1,103 @@
+"""Agents, drafts, versions and aliases as the API shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db.models import Max, Q
+
+from agents.configuration import configuration_of
+from agents.manifest import pinned_knowledge_bases
+from agents.models import Agent, AgentVersion, Alias, AliasMove
+from agents.versions import HOLDER_KIND
+from retrieval.pins import pinned_snapshots
+
+Json = dict[str, Any]
+
+
+def render_agents(agents: Sequence[Agent]) -> list[Json]:
+    """Return agents with the numbers of their versions, at one more query."""
+    rows = (
+        AgentVersion.objects.filter(agent__in=agents)
+        .order_by()
+        .values("agent_id")
+        .annotate(newest=Max("number"), draft=Max("revision", filter=Q(state="draft")))
+    )
+    numbers = {row["agent_id"]: row for row in rows}
+    return [
+        {
+            "slug": agent.slug,
+            "name": agent.name,
+            "archived": agent.archived_at is not None,
+            "newestVersion": numbers[agent.pk]["newest"],
+            "draftRevision": numbers[agent.pk]["draft"],
+            "createdAt": agent.created_at.isoformat(),
+        }
+        for agent in agents
+    ]
+
+
+def render_agent(agent: Agent) -> Json:
+    return render_agents([agent])[0]
+
+
+def render_draft(agent: Agent, draft: AgentVersion) -> Json:
+    return {
+        "agent": agent.slug,
+        "revision": draft.revision,
+        "basedOn": draft.based_on,
+        **configuration_of(draft).as_json(),
+    }
+
+
+def render_version_in_short(version: AgentVersion) -> Json:
+    """Return what a list shows of a published version: everything but what it is made of."""
+    return {
+        "number": version.number,
+        "digest": version.digest,
+        "basedOn": version.based_on,
+        "notes": version.notes,
+        "publishedBy": version.published_by,
+        "publishedAt": version.published_at.isoformat() if version.published_at else None,
+    }
+
+
+def render_version(agent: Agent, version: AgentVersion) -> Json:
+    """Return a published version whole; ``manifest`` is the text whose SHA-256 is the digest."""
+    snapshots = pinned_snapshots(holder_kind=HOLDER_KIND, holder_id=version.pk)
+    return {
+        **render_draft(agent, version),
+        **render_version_in_short(version),
+        "knowledgeBases": [
+            {
+                "id": str(base_id),
+                "name": pinned["name"],
+                "snapshot": {
+                    "number": snapshots[base_id].number,
+                    "digest": pinned["snapshotDigest"],
+                },
+                "settings": pinned["settings"],
+            }
+            for base_id, pinned in pinned_knowledge_bases(version.manifest).items()
+        ],
+        "manifest": version.manifest,
+    }
+
+
+def render_alias(alias: Alias) -> Json:
+    """Return an alias that was selected with its version."""
+    return {
+        "name": alias.name,
+        "version": alias.version.number,
+        "movedAt": alias.moved_at.isoformat(),
+    }
+
+
+def render_move(move: AliasMove) -> Json:
+    return {
+        "from": move.from_number,
+        "to": move.to_number,
+        "actor": move.actor,
+        "at": move.at.isoformat(),
+    }

@@ -1,0 +1,295 @@
+"""The JSON Schemas of the agents' requests and answers, for the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agents.configuration import MOST_BINDINGS, MOST_TOOLS
+from agents.expressions import REASONS, TYPES
+from agents.models.agents import SLUG_PATTERN
+from agents.resolution import DISABLED, NO_EXPRESSION
+from registry.openapi import (
+    ANY,
+    ANY_OBJECT,
+    BOOLEAN,
+    DIGEST,
+    INTEGER,
+    STRING,
+    TIME,
+    UUID,
+    array,
+    changes,
+    components,
+    nullable,
+    one_of,
+    record,
+    ref,
+    request,
+)
+from retrieval.schemas import QUESTION, QUESTION_OPTIONAL, RETRIEVAL
+
+Schema = dict[str, Any]
+
+_SLUG: Schema = {"type": "string", "pattern": SLUG_PATTERN}
+_NUMBER: Schema = {"type": "integer", "minimum": 1}
+_OWNED_OBJECT: Schema = {**ANY_OBJECT, "description": "Kept as it came, the order of keys too."}
+_EXPRESSION: Schema = {
+    "type": ["string", "null"],
+    "description": "Over the context: `region == 'EU'`. Null: the knowledge base always applies.",
+}
+_VERSION_OR_ALIAS: dict[str, Schema] = {
+    "version": {
+        "oneOf": [_NUMBER, {"const": "draft"}, {"type": "null"}],
+        "description": "A number, or `draft` for editors. Exactly one of version and alias.",
+    },
+    "alias": nullable(STRING),
+}
+_CONVERSATION: Schema = {"type": ["string", "null"], "maxLength": 200}
+_CONTEXT: Schema = {
+    "type": "object",
+    "additionalProperties": True,
+    "description": "What describes the conversation; expressions read it. At most 64 KB.",
+}
+
+_BINDING: dict[str, Schema] = {
+    "id": UUID,
+    "knowledgeBase": UUID,
+    "expression": _EXPRESSION,
+    "label": {"type": "string", "maxLength": 200},
+    "instruction": {"type": "string", "maxLength": 2000},
+    "enabled": BOOLEAN,
+}
+_RAG_TOOL: dict[str, Schema] = {
+    "id": UUID,
+    "type": {"const": "rag"},
+    "name": STRING,
+    "description": STRING,
+    "knowledgeBase": UUID,
+}
+_FUNCTION_TOOL: dict[str, Schema] = {
+    "id": UUID,
+    "type": {"const": "function"},
+    "name": STRING,
+    "description": STRING,
+    "parameters": {**_OWNED_OBJECT, "description": "A JSON Schema; kept as it came."},
+}
+_CONFIGURATION: dict[str, Schema] = {
+    "prompt": STRING,
+    "model": STRING,
+    "parameters": _OWNED_OBJECT,
+    "contextVariables": array(ref("ContextVariable")),
+    "bindings": array(ref("Binding")),
+    "tools": array(ref("Tool")),
+}
+_DRAFT: dict[str, Schema] = {
+    "agent": STRING,
+    "revision": INTEGER,
+    "basedOn": nullable(INTEGER),
+    **_CONFIGURATION,
+}
+_IN_SHORT: dict[str, Schema] = {
+    "number": _NUMBER,
+    "digest": DIGEST,
+    "basedOn": nullable(INTEGER),
+    "notes": STRING,
+    "publishedBy": STRING,
+    "publishedAt": TIME,
+}
+_DECISION: dict[str, Schema] = {
+    "label": STRING,
+    "knowledgeBase": ref("KnowledgeBaseName"),
+    "expression": nullable(STRING),
+    "instruction": STRING,
+    "applies": BOOLEAN,
+    "reason": one_of(*REASONS, NO_EXPRESSION, DISABLED),
+    "detail": nullable(STRING),
+    "parts": array(record({"expression": STRING, "value": ANY, "reason": nullable(STRING)})),
+}
+
+components(
+    AgentCreate=request(
+        {"slug": _SLUG, "name": {"type": "string", "minLength": 1, "maxLength": 200}},
+        optional=["name"],
+    ),
+    AgentChange=changes(
+        {
+            "name": {"type": "string", "minLength": 1, "maxLength": 200},
+            "archived": {"type": "boolean", "description": "Needs an admin."},
+        }
+    ),
+    Agent=record(
+        {
+            "slug": STRING,
+            "name": STRING,
+            "archived": BOOLEAN,
+            "newestVersion": nullable(INTEGER),
+            "draftRevision": INTEGER,
+            "createdAt": TIME,
+        }
+    ),
+    ContextVariable=record(
+        {
+            "name": STRING,
+            "type": one_of(*TYPES),
+            "values": {"type": ["array", "null"]},
+            "required": BOOLEAN,
+            "sensitive": {"type": "boolean", "description": "Traces keep an HMAC of it only."},
+            "example": ANY,
+            "description": STRING,
+        },
+        optional=["values", "required", "sensitive", "example", "description"],
+    ),
+    Binding=record(_BINDING),
+    BindingInput=request(
+        _BINDING,
+        optional=["id", "expression", "label", "instruction", "enabled"],
+        about="An item that brings its id keeps it. Without a label it is called like its base.",
+    ),
+    Tool={"oneOf": [record(_RAG_TOOL), record(_FUNCTION_TOOL)]},
+    ToolInput={
+        "oneOf": [
+            request(_RAG_TOOL, optional=["id", "description"]),
+            request(_FUNCTION_TOOL, optional=["id", "description"]),
+        ]
+    },
+    DraftInput=changes(
+        {
+            **_DRAFT,
+            "bindings": {**array(ref("BindingInput")), "maxItems": MOST_BINDINGS},
+            "tools": {**array(ref("ToolInput")), "maxItems": MOST_TOOLS},
+        },
+        about="An array replaces the array. `agent`, `revision` and `basedOn` are ignored.",
+    ),
+    Draft=record(_DRAFT),
+    Publish=changes(
+        {
+            "notes": {"type": "string", "maxLength": 10_000},
+            "acceptOutdated": {
+                "type": "boolean",
+                "description": "Publish although changes are not yet in the snapshots.",
+            },
+        }
+    ),
+    VersionInShort=record(_IN_SHORT),
+    Version=record(
+        {
+            **_DRAFT,
+            **_IN_SHORT,
+            "knowledgeBases": array(
+                record(
+                    {
+                        "id": UUID,
+                        "name": STRING,
+                        "snapshot": record({"number": INTEGER, "digest": DIGEST}),
+                        "settings": ref("Settings"),
+                    },
+                    about="As they were pinned.",
+                )
+            ),
+            "manifest": {
+                "type": "string",
+                "description": "Canonical JSON (RFC 8785); its SHA-256 is the digest.",
+            },
+        }
+    ),
+    Difference=record(
+        {
+            "from": {"oneOf": [_NUMBER, {"const": "draft"}]},
+            "to": {"oneOf": [_NUMBER, {"const": "draft"}]},
+            "changes": array(
+                record(
+                    {
+                        "path": {"type": "string", "description": "`bindings.<id>.expression`"},
+                        "before": ANY,
+                        "after": ANY,
+                    }
+                )
+            ),
+        }
+    ),
+    AliasMoveRequest=request(
+        {
+            "version": _NUMBER,
+            "expectedVersion": {
+                "type": ["integer", "null"],
+                "description": "Where it must point to now; null: it must not exist yet.",
+            },
+        },
+        optional=["expectedVersion"],
+    ),
+    Alias=record({"name": STRING, "version": _NUMBER, "movedAt": TIME}),
+    AliasMove=record(
+        {"from": nullable(INTEGER), "to": INTEGER, "actor": STRING, "at": TIME},
+        about="Newest first.",
+    ),
+    Resolve=request(
+        {
+            **_VERSION_OR_ALIAS,
+            "context": _CONTEXT,
+            "known": {
+                "type": ["string", "null"],
+                "description": "The etag of an earlier answer.",
+            },
+            "trace": {"type": "boolean", "description": "false (editors) leaves no trace."},
+            "conversationId": _CONVERSATION,
+        },
+        optional=["version", "alias", "known", "trace", "conversationId"],
+    ),
+    Resolution=record(
+        {
+            "agent": STRING,
+            "version": {"oneOf": [_NUMBER, {"const": "draft"}]},
+            "digest": nullable(DIGEST),
+            "prompt": STRING,
+            "model": STRING,
+            "parameters": ANY_OBJECT,
+            "tools": array(ref("Tool")),
+            "bindings": array(record(_DECISION)),
+            "knowledgeBases": array(record({"id": UUID, "name": STRING, "instruction": STRING})),
+            "contextProblems": array(ANY_OBJECT),
+            "etag": DIGEST,
+            "traceId": nullable(UUID),
+        }
+    ),
+    Unchanged=record({"unchanged": {"const": True}, "etag": DIGEST}),
+    Retrieve=request(
+        {
+            **_VERSION_OR_ALIAS,
+            "context": _CONTEXT,
+            **QUESTION,
+            "conversationId": _CONVERSATION,
+        },
+        optional=["version", "alias", *QUESTION_OPTIONAL, "conversationId"],
+    ),
+    Retrieved=record(
+        {
+            "groups": array(
+                {
+                    "oneOf": [
+                        record({"label": STRING, **RETRIEVAL}, optional=["purged"]),
+                        record(
+                            {"knowledgeBase": ref("KnowledgeBaseName"), "error": ref("Problem")},
+                            about="A knowledge base that failed; the others' results stand.",
+                        ),
+                    ]
+                }
+            ),
+            "receipt": nullable(DIGEST),
+            "traceId": UUID,
+        }
+    ),
+    Call=request(
+        {
+            **_VERSION_OR_ALIAS,
+            **QUESTION,
+            "conversationId": _CONVERSATION,
+            "context": nullable(_CONTEXT),
+        },
+        optional=["version", "alias", *QUESTION_OPTIONAL, "conversationId", "context"],
+    ),
+    Called=record({**RETRIEVAL, "traceId": UUID}, optional=["purged"]),
+    ToolDefinition={
+        **ANY_OBJECT,
+        "description": "A tool as clients of the format take it.",
+    },
+)
