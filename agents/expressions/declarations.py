@@ -113,12 +113,12 @@ class Declarations:
             if variable is None:
                 continue
             if n < len(keys) and variable.type != "object":
-                return f"`{variable.name}` is declared as {variable.type} and has no keys"
+                return f"`{variable.name}` is declared as {variable.type} and has no keys."
             return None
         if keys in self._parents:
             return None
         close = difflib.get_close_matches(name[:MAX_NAME_LENGTH], self.names, n=1)
-        return f"`{name}` is not declared" + (f"; did you mean `{close[0]}`?" if close else "")
+        return f"`{name}` is not declared" + (f"; did you mean `{close[0]}`?" if close else ".")
 
 
 def listed(values: Sequence[Any], *, exact: bool = False, most: int = 10) -> str:

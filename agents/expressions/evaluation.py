@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from simpleeval import SimpleEval  # type: ignore[import-untyped]
+from simpleeval import InvalidExpression, SimpleEval  # type: ignore[import-untyped]
 
 from agents.expressions.errors import EvaluationStopped
 from agents.expressions.functions import FUNCTIONS, Function
@@ -61,8 +61,10 @@ def decide(tree: ast.expr, names: Sequence[Name], context: object) -> Decision:
             context = _as_object(context)
         evaluator = Evaluator([_value(name, context, work, read) for name in names], work)
         outcome: Outcome = evaluator.eval("", tree)
-    except EvaluationStopped as stop:
+    except (EvaluationStopped, InvalidExpression) as stop:
         return _undecided(ERROR, str(stop), read, ())
+    except RecursionError:
+        return _undecided(ERROR, "The evaluation is nested too deeply.", read, ())
     if outcome is True or outcome is False:
         return Decision(outcome, REASONS[outcome], None, _each_once(read), tuple(evaluator.parts))
     return _undecided(REASONS[outcome.rank], outcome.detail, read, evaluator.parts)
@@ -143,7 +145,10 @@ class Evaluator(SimpleEval):  # type: ignore[misc]  # simpleeval has no types
         self.parts: list[Part] = []
 
     def _eval(self, node: ast.AST) -> Any:
-        return self.nodes[type(node)](self, node)
+        handler = self.nodes.get(type(node))
+        if handler is None:
+            raise EvaluationStopped(f"{type(node).__name__} is not available.")
+        return handler(self, node)
 
     def _eval_literal(self, node: Literal) -> Any:
         return node.value

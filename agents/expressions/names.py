@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import unicodedata
@@ -34,13 +35,14 @@ def keys_of(name: str) -> tuple[str, ...]:
     return tuple(json.loads(quoted) if quoted else plain for plain, quoted in _STEP.findall(name))
 
 
-def look_up(value: Any, key: str, work: Work) -> Any:
-    """Return what a JSON object has under ``key``, else ``MISSING``; ``key`` is NFC."""
+def look_up(value: Any, key: str, work: Work | None = None) -> Any:
+    """Return what a JSON object has under ``key`` (in NFC), else ``MISSING``."""
     if type(value) is not dict:
         return MISSING
     found = value.get(key, MISSING)
     if found is MISSING and not key.isascii():
-        work.spend(ELEMENT_WORK * len(value))
+        if work is not None:
+            work.spend(ELEMENT_WORK * len(value))
         for other in value:
             if isinstance(other, str) and unicodedata.normalize("NFC", other) == key:
                 return value[other]
@@ -48,21 +50,23 @@ def look_up(value: Any, key: str, work: Work) -> Any:
 
 
 def narrowed(context: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return a context with the given names only: what a trace keeps, and what replays alike."""
+    """Return a copy of a context with the given names only.
+
+    With the names that a decision has read, it is what a trace keeps and what decides alike.
+    """
     narrow: dict[str, Any] = {}
     whole: set[tuple[str, ...]] = set()
     for keys in sorted(map(keys_of, names), key=len):
         if any(keys[:n] in whole for n in range(1, len(keys) + 1)):
             continue
         value: Any = context
-        work = Work()
         for key in keys:
-            value = look_up(value, key, work)
+            value = look_up(value, key)
         if value is MISSING:
             continue
         whole.add(keys)
         target = narrow
         for key in keys[:-1]:
             target = target.setdefault(key, {})
-        target[keys[-1]] = value
+        target[keys[-1]] = copy.deepcopy(value)
     return narrow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import itertools
 import math
 import unicodedata
 from typing import Any, Final
@@ -52,10 +53,10 @@ def parse(text: str, declarations: Declarations) -> tuple[ast.expr, tuple[Name, 
     try:
         body = ast.parse(source, "<expression>", "eval").body
     except SyntaxError as error:
-        at = len(line) - len(source) + (error.offset or 1)
-        raise ExpressionError(
-            "expression.syntax", f"At character {at}: {error.msg}.", text
-        ) from error
+        # Python gives 0 for what is missing at the end.
+        offset = error.offset or len(source.rstrip()) + 1
+        place = f"At character {len(line) - len(source) + offset}"
+        raise ExpressionError("expression.syntax", f"{place}: {error.msg}.", text) from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise ExpressionError(
             "expression.too_complex", "The expression cannot be read: it is too complex.", text
@@ -108,23 +109,22 @@ class _Builder:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             self.enter(depth)
             return ast.UnaryOp(node.op, self.boolean(node.operand, depth + 1))
+        if isinstance(node, ast.Tuple):
+            raise self.not_boolean(node, "join conditions with and / or")
         inner = (
             self.comparison(node, depth)
             if isinstance(node, ast.Compare)
             else self.operand(node, depth)
         )
         if not isinstance(inner, Comparison) and static_kind(inner) != "boolean":
-            raise self.not_boolean(node, inner)
+            hint = "compare it with something"
+            if isinstance(inner, Read):
+                hint = f"compare it (`{inner.name.label} == True`)"
+                hint += " or declare it as boolean" if inner.name.declared is None else ""
+            raise self.not_boolean(node, hint)
         return Atom(inner, self.written(node), self.subject(inner, node))
 
-    def not_boolean(self, node: ast.expr, inner: ast.expr) -> ExpressionError:
-        hint = "compare it with something"
-        if isinstance(inner, Read):
-            hint = f"compare it (`{inner.name.label} == True`)"
-            if inner.name.declared is None:
-                hint += " or declare it as boolean"
-        elif isinstance(node, ast.Tuple):
-            hint = "join conditions with and / or"
+    def not_boolean(self, node: ast.expr, hint: str) -> ExpressionError:
         return self.refusal(
             "not_boolean", f"`{self.written(node)}` is neither true nor false by itself; {hint}."
         )
@@ -137,12 +137,9 @@ class _Builder:
         nodes = [node.left, *node.comparators]
         operands = [self.operand(operand, depth + 1) for operand in nodes]
         subjects = [self.subject(*pair) for pair in zip(operands, nodes, strict=True)]
-        pairs = zip(operands, subjects, subjects[1:], strict=False)
-        return Comparison(
-            operands,
-            node.ops,
-            tuple(a if first_name(operand) is not None else b for operand, a, b in pairs),
-        )
+        pairs = itertools.pairwise(subjects)
+        named = tuple(b if b.is_name and not a.is_name else a for a, b in pairs)
+        return Comparison(operands, node.ops, named)
 
     def operand(self, node: ast.expr, depth: int) -> ast.expr:
         """Build a node that may have any value."""
@@ -208,7 +205,7 @@ class _Builder:
         if keys not in self.names:
             problem = self.declarations.unknown(keys) if self.declarations else None
             if problem:
-                raise self.refusal("unknown_name", f"{problem}.", self.declarations.names)
+                raise self.refusal("unknown_name", problem, self.declarations.names)
             prefixes = (self.declarations.by_keys.get(keys[:n]) for n in range(1, len(keys) + 1))
             checks = tuple(None if v is None else Check(v) for v in prefixes)
             self.names[keys] = (len(self.names), Name(keys, checks))
@@ -223,10 +220,10 @@ class _Builder:
         function = FUNCTIONS.get(called)
         if function is None:
             close = difflib.get_close_matches(called[:100], [*FUNCTIONS, HAS], n=1)
-            hint = f"; did you mean `{close[0]}`?" if close else ""
+            hint = f"; did you mean `{close[0]}`?" if close else "."
             raise self.refusal(
                 "unknown_function",
-                f"There is no function `{called[:100]}`{hint}.",
+                f"There is no function `{called[:100]}`{hint}",
                 list(SIGNATURES),
             )
         if node.keywords or len(node.args) != len(function.takes):
@@ -265,5 +262,5 @@ class _Builder:
     def subject(self, node: ast.expr, written: ast.expr) -> Subject:
         first = first_name(node)
         if first is None:
-            return Subject(self.written(written), written.col_offset)
-        return Subject(first.name.label, first.position)
+            return Subject(self.written(written), written.col_offset, is_name=False)
+        return Subject(first.name.label, first.position, is_name=True)

@@ -63,6 +63,7 @@ class Subject(NamedTuple):
 
     label: str
     position: int
+    is_name: bool
 
 
 class Literal(ast.expr):

@@ -121,10 +121,10 @@ def _listed(item: Any, elements: Sequence[Any], work: Work) -> bool | None:
     kind = kind_of(item)
     work.spend(SCAN_WORK * len(elements))
     kinds = {kind_of_type(found) for found in set(map(type, elements))}
-    # Python's own search is exact but for three cases: True is 1, NaN is the same object, and
-    # lists and objects compare by its rules inside.
-    mixed = "boolean" in kinds and "number" in kinds | {kind} and kind in ("boolean", "number")
-    if mixed or kind in ("list", "object") or item != item:
+    # Python's own search is exact but for these: True is 1, NaN is the same object, a version is
+    # a tuple, and lists and objects compare by its rules inside.
+    alike = {"boolean": "number", "number": "boolean"}.get(kind)
+    if alike in kinds or kind in ("list", "object", "version") or item != item:
         work.spend(ELEMENT_WORK * len(elements))
         outcomes = [equal(item, element, work) for element in elements]
         if True in outcomes:

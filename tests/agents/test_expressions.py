@@ -1,0 +1,435 @@
+"""The rules of the expression language, one by one."""
+
+from __future__ import annotations
+
+import ast
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agents
+from agents.expressions import (
+    ERROR,
+    FALSE,
+    MISSING_VARIABLE,
+    TRUE,
+    TYPE_MISMATCH,
+    VALUE_NOT_ALLOWED,
+    ContextVariable,
+    Decision,
+    Part,
+    narrowed,
+    parse_expression,
+)
+
+REGION = ContextVariable(name="region", type="string", values=("EU", "UK", "US"))
+VIP = ContextVariable(name="vip", type="boolean")
+CONTEXT: dict[str, Any] = {
+    "region": "EU",
+    "age": 30,
+    "score": 2.0,
+    "vip": True,
+    "coupon": None,
+    "tags": ["new", "vip"],
+    "customer": {"tier": "gold", "items": 3, "first name": "Ann", "class": "A"},
+    "app": "1.10.0",
+    "since": "2026-01-30",
+}
+
+
+def decide(text: str, context: Any = CONTEXT, *variables: ContextVariable) -> Decision:
+    return parse_expression(text, variables).evaluate(context)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'region == "EU"',
+        "region == 'EU' and age >= 18",
+        'region != "UK"',
+        'not region == "UK"',
+        "1 < age < 31 <= 31",
+        "age == 30.0",
+        "score == 2",
+        "age > -1 and +1 < age",
+        'region in ["EU", "UK"]',
+        'region in ("EU", "UK")',
+        'region not in ["US"]',
+        '"vip" in tags',
+        '"E" in region',
+        'tags == ["new", "vip"]',
+        "coupon == None",
+        "region != None",
+        "coupon in [None, 1]",
+        "vip == True",
+        "(region == 'EU') == True",
+        'customer.tier == "gold"',
+        'customer["tier"] == "gold"',
+        "customer.items == 3",
+        'customer["first name"] == "Ann"',
+        'customer["class"] == "A"',
+        'has("customer.tier")',
+        'has("coupon")',
+        'not has("customer.plan")',
+        'not has("region.x")',
+        'lower(region) == "eu"',
+        'upper(customer.tier) == "GOLD"',
+        "len(region) == 2 and len(tags) == 2 and len(customer) == 4",
+        'startswith(region, "E")',
+        'endswith(region, "U")',
+        'contains(tags, "new")',
+        'contains(region, "U")',
+        'version(app) >= version("1.9")',
+        'version(app) == version("v1.10")',
+        'date(since) < date("2026-01-31")',
+        'region == "UK" or (age == 30 and not vip == False)',
+        'region == "EU"\n  and age == 30',
+        "True",
+        "region in [\n  'EU',\n]",
+        'region == "\\u0045U"',
+    ],
+)
+def test_expression__that_holds__applies(text: str) -> None:
+    decision = decide(text)
+
+    assert (decision.applies, decision.reason, decision.detail) == (True, TRUE, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'region == "UK"',
+        "region == 'eu'",
+        'region == "UK" or age < 18',
+        'region in ["UK"]',
+        "region in []",
+        '"old" in tags',
+        "coupon != None",
+        "region == None",
+        "coupon == 0",
+        "coupon == False",
+        "coupon == ''",
+        'tags == ["vip", "new"]',
+        'tags == ["new"]',
+        "False",
+        'has("customer.plan")',
+        "40 < age < missing",
+        'region == "UK" and missing == 1',
+        'missing == 1 and region == "UK"',
+        'version(app) < version("1.9.9")',
+        'date(since) > date("2026-01-31")',
+    ],
+)
+def test_expression__that_does_not_hold__is_false(text: str) -> None:
+    decision = decide(text)
+
+    assert (decision.applies, decision.reason, decision.detail) == (False, FALSE, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "name"),
+    [
+        ('plan == "x"', MISSING_VARIABLE, "plan"),
+        ('plan != "x"', MISSING_VARIABLE, "plan"),
+        ('not plan == "x"', MISSING_VARIABLE, "plan"),
+        ('plan in ["x"]', MISSING_VARIABLE, "plan"),
+        ('plan not in ["x"]', MISSING_VARIABLE, "plan"),
+        ("plan in []", MISSING_VARIABLE, "plan"),
+        ("plan == None", MISSING_VARIABLE, "plan"),
+        ("plan != None", MISSING_VARIABLE, "plan"),
+        ('customer.plan == "x"', MISSING_VARIABLE, "customer.plan"),
+        ('plan.tier == "x"', MISSING_VARIABLE, "plan.tier"),
+        ('region.tier == "x"', MISSING_VARIABLE, "region.tier"),
+        ("customer.keys == 1", MISSING_VARIABLE, "customer.keys"),
+        ("region.upper == 1", MISSING_VARIABLE, "region.upper"),
+        ("lower(plan) == 'x'", MISSING_VARIABLE, "plan"),
+        ("plan == other", MISSING_VARIABLE, "plan"),
+        ("other == plan", MISSING_VARIABLE, "other"),
+        ("age == '30' and plan == 1", MISSING_VARIABLE, "plan"),
+        ('plan == 1 or region == "UK"', MISSING_VARIABLE, "plan"),
+        ("(plan == 1 and age == 1) or (other == 1 or plan == 2)", MISSING_VARIABLE, "other"),
+        ('age == "30"', TYPE_MISMATCH, "age"),
+        ('age != "30"', TYPE_MISMATCH, "age"),
+        ('"30" == age', TYPE_MISMATCH, "age"),
+        ("vip == 1", TYPE_MISMATCH, "vip"),
+        ("age == True", TYPE_MISMATCH, "age"),
+        ("1 == vip", TYPE_MISMATCH, "vip"),
+        ("vip in [1]", TYPE_MISMATCH, "vip"),
+        ('age in ["30", 31]', TYPE_MISMATCH, "age"),
+        ("coupon < 1", TYPE_MISMATCH, "coupon"),
+        ("coupon >= None", TYPE_MISMATCH, "coupon"),
+        ("vip < True", TYPE_MISMATCH, "vip"),
+        ("tags > ['a']", TYPE_MISMATCH, "tags"),
+        ("tags == 'new'", TYPE_MISMATCH, "tags"),
+        ("age in region", TYPE_MISMATCH, "age"),
+        ('"tier" in customer', TYPE_MISMATCH, "customer"),
+        ("lower(age) == 'x'", TYPE_MISMATCH, "age"),
+        ("len(age) == 2", TYPE_MISMATCH, "age"),
+        ("startswith(region, age)", TYPE_MISMATCH, "age"),
+        ("contains(customer, 'tier')", TYPE_MISMATCH, "customer"),
+        ('version(region) > version("1")', TYPE_MISMATCH, "region"),
+        ('version(app) > "1.0.0"', TYPE_MISMATCH, "app"),
+        ('date(app) > date("2026-01-01")', TYPE_MISMATCH, "app"),
+        ("age == '1' and score == '1'", TYPE_MISMATCH, "age"),
+        ("score == '1' and age == '1'", TYPE_MISMATCH, "score"),
+        ("1 == '1'", TYPE_MISMATCH, "1"),
+    ],
+)
+def test_expression__that_is_unknown__names_the_leftmost_cause(
+    text: str, reason: str, name: str
+) -> None:
+    decision = decide(text)
+
+    assert (decision.applies, decision.reason) == (False, reason)
+    assert f"`{name}`" in str(decision.detail)
+
+
+@pytest.mark.parametrize(
+    ("text", "context", "reason", "name"),
+    [
+        ('region == "EU"', {"region": "XX"}, VALUE_NOT_ALLOWED, "region"),
+        ('region != "EU"', {"region": "XX"}, VALUE_NOT_ALLOWED, "region"),
+        ('region == "EU"', {"region": 5}, VALUE_NOT_ALLOWED, "region"),
+        ("region == None", {"region": None}, VALUE_NOT_ALLOWED, "region"),
+        ("vip", {"vip": 1}, VALUE_NOT_ALLOWED, "vip"),
+        ("vip", {"vip": "yes"}, VALUE_NOT_ALLOWED, "vip"),
+        ("vip", {"vip": None}, TYPE_MISMATCH, "vip"),
+        ("vip == None", {"vip": None}, TRUE, None),
+        ('has("region")', {"region": "XX"}, TRUE, None),
+        ('region == "EU" or vip', {"region": "XX", "vip": True}, TRUE, None),
+        ('region == "EU" and vip', {"region": "XX"}, MISSING_VARIABLE, "vip"),
+        ("region == 5 and vip", {"region": "EU", "vip": 1}, VALUE_NOT_ALLOWED, "vip"),
+    ],
+)
+def test_expression__on_a_declared_variable__decides_by_the_declaration(
+    text: str, context: dict[str, Any], reason: str, name: str | None
+) -> None:
+    decision = decide(text, context, REGION, VIP)
+
+    assert decision.reason == reason
+    assert decision.applies is (reason == TRUE)
+    assert name is None or f"`{name}`" in str(decision.detail)
+
+
+def test_expression__with_a_declared_parent_of_another_type__names_the_parent() -> None:
+    customer = ContextVariable(name="customer", type="object")
+    tier = ContextVariable(name="customer.tier", type="string")
+
+    decision = decide('customer.tier == "gold"', {"customer": "gold"}, customer, tier)
+
+    assert (decision.reason, decision.read) == (VALUE_NOT_ALLOWED, ("customer",))
+    assert "`customer`" in str(decision.detail)
+
+
+def test_declared_list__with_an_element_outside_its_values__is_unknown() -> None:
+    tags = ContextVariable(name="tags", type="list", values=("a", 1))
+    text = '"a" in tags'
+
+    assert decide(text, {"tags": ["a", 1]}, tags).reason == TRUE
+    for value in (["a", "b"], ["a", True], ["a", ["a"]], ["a", {}]):
+        assert decide(text, {"tags": value}, tags).reason == VALUE_NOT_ALLOWED
+
+
+def test_false_decision__with_several_parts__shows_what_each_came_to() -> None:
+    text = 'region == "UK" and (age > 18 or not has("plan")) and plan == 1 and 1 == "1"'
+
+    decision = decide(text)
+
+    assert decision.reason == FALSE
+    assert decision.parts == (
+        Part('region == "UK"', value=False, reason=FALSE),
+        Part("age > 18", value=True, reason=TRUE),
+        Part('has("plan")', value=False, reason=FALSE),
+        Part("plan == 1", value=None, reason=MISSING_VARIABLE),
+        Part('1 == "1"', value=None, reason=TYPE_MISMATCH),
+    )
+
+
+def test_decision__of_any_kind__names_what_was_found_in_the_context() -> None:
+    text = 'region == "UK" and customer["first name"] == "x" and region != "" and plan == 1'
+
+    assert decide(text).read == ("region", 'customer["first name"]')
+
+
+def test_decision__on_a_sensitive_value__never_repeats_it() -> None:
+    secret = "ann@example.org"
+    context = {"email": secret, "age": secret}
+    variables = (
+        ContextVariable(name="email", type="string", values=("a",), sensitive=True),
+        ContextVariable(name="age", type="number", sensitive=True),
+    )
+    texts = ["email == 'a'", "age > 3", "lower(email) == 'a'", "email in ['a'] or age == 1"]
+
+    for text in texts:
+        for declared in (variables, ()):
+            assert secret not in repr(decide(text, context, *declared))
+
+
+def test_reading_a_name__that_a_dict_has_as_a_method__reads_the_key_only() -> None:
+    for method in ("items", "keys", "get", "pop", "clear"):
+        text = f'customer.{method} == "x"'
+
+        assert decide(text, {"customer": {}}).reason == MISSING_VARIABLE
+        assert decide(text, {"customer": {method: "x"}}).reason == TRUE
+
+
+def test_names__in_any_composition__are_the_same_name() -> None:
+    composed, decomposed = "caf\u00e9", "cafe\u0301"
+
+    for text in (f"{composed} == 1", f"{decomposed} == 1", f'x["{decomposed}"] == 1'):
+        for key in (composed, decomposed):
+            assert decide(text, {key: 1, "x": {key: 1}}).reason == TRUE
+    assert decide(f'has("{composed}")', {decomposed: 1}).reason == TRUE
+    assert parse_expression(f"{decomposed} == 1").names == (composed,)
+
+
+def test_texts__in_another_composition_or_case__are_different_texts() -> None:
+    assert decide('x == "\u00e9"', {"x": "e\u0301"}).reason == FALSE
+
+
+@pytest.mark.parametrize(
+    ("smaller", "larger"),
+    [
+        ("1.0.0-alpha", "1.0.0-alpha.1"),
+        ("1.0.0-alpha.1", "1.0.0-alpha.beta"),
+        ("1.0.0-beta.2", "1.0.0-beta.11"),
+        ("1.0.0-rc.1", "1.0.0"),
+        ("1.0.0-9", "1.0.0-a"),
+        ("1.9.0", "1.10.0"),
+        ("1.2", "1.2.1"),
+        ("v1", "2.0.0+build.7"),
+    ],
+)
+def test_versions__in_the_order_of_semver__compare_so(smaller: str, larger: str) -> None:
+    context = {"a": smaller, "b": larger}
+
+    assert decide("version(a) < version(b)", context).reason == TRUE
+    assert decide("version(a) >= version(b)", context).reason == FALSE
+    assert decide("version(a) == version(b)", context).reason == FALSE
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1.", "1.2.3.4", "01.2", "1.0.0-01", "1.x", "one", "1 ", "-1"]
+)
+def test_version__that_is_none__is_a_mismatch(text: str) -> None:
+    assert decide('version(v) >= version("1.0")', {"v": text}).reason == TYPE_MISMATCH
+
+
+def test_build_metadata__of_equal_versions__does_not_count() -> None:
+    assert decide("version(a) == version(b)", {"a": "1.0.0+x", "b": "1.0"}).reason == TRUE
+
+
+@pytest.mark.parametrize("text", ["2026-01-31", "2026-01-31T23:59:59Z", "2026-01-31 00:30+02:00"])
+def test_date__of_a_day_or_timestamp__is_the_day_as_written(text: str) -> None:
+    assert decide('date(d) == date("2026-01-31")', {"d": text}).reason == TRUE
+
+
+@pytest.mark.parametrize(
+    "text", ["", "2026-1-31", "20260131", "2026-02-30", "31.01.2026", "2026-01-31T25:00", "today"]
+)
+def test_date__that_is_none__is_a_mismatch(text: str) -> None:
+    assert decide('date(d) < date("2026-01-31")', {"d": text}).reason == TYPE_MISMATCH
+
+
+@pytest.mark.parametrize(
+    "context", [None, [], "x", 1, True, 1.5, [{"region": "EU"}], float("nan"), 10**400]
+)
+def test_context__that_is_no_object__gives_the_reason_error(context: Any) -> None:
+    for text in ('region == "EU"', 'has("region")', "True"):
+        decision = decide(text, context)
+
+        assert (decision.applies, decision.reason) == (False, ERROR)
+        assert decision.detail == "The context is not a JSON object."
+
+
+def test_value__beyond_what_json_holds__still_gives_a_decision() -> None:
+    cases: list[tuple[Any, str]] = [
+        (float("nan"), FALSE),
+        (float("inf"), TRUE),
+        (10**5000, TRUE),
+        (-(10**5000), FALSE),
+        (object(), ERROR),
+        ({1, 2}, ERROR),
+        (b"x", ERROR),
+        ("x" * 100_000, ERROR),
+    ]
+
+    for value, reason in cases:
+        assert decide("x > 1", {"x": value}).reason == reason
+
+
+def test_nan__compared_with_itself__is_never_equal() -> None:
+    nan = float("nan")
+
+    for text in ("x == x", "x in y", "y == y", "x == z"):
+        assert decide(text, {"x": nan, "y": [nan], "z": nan}).reason == FALSE
+
+
+def test_lists_and_objects__compared__follow_the_same_rules_inside() -> None:
+    cases = [
+        ([1], [1.0], TRUE),
+        ([True], [1], TYPE_MISMATCH),
+        ([None], [1], FALSE),
+        ([1, "x"], [1, 2], TYPE_MISMATCH),
+        ([1, "x"], [2, 2], FALSE),
+        ({"a": [1]}, {"a": [1]}, TRUE),
+        ({"a": 1}, {"b": 1}, FALSE),
+        ({"a": 1}, {"a": "1"}, TYPE_MISMATCH),
+        ({}, {}, TRUE),
+        ([], {}, TYPE_MISMATCH),
+    ]
+
+    for left, right, reason in cases:
+        for a, b in ((left, right), (right, left)):
+            assert decide("a == b", {"a": a, "b": b}).reason == reason, (a, b)
+            assert decide("a in b", {"a": a, "b": [b]}).reason == reason, (a, b)
+
+
+def test_narrowed_context__of_names_within_each_other__is_a_copy_of_what_they_name() -> None:
+    names = ["customer.tier", 'customer["first name"]', "gone", "tags"]
+
+    narrow = narrowed(CONTEXT, names)
+
+    assert narrow == {
+        "customer": {"tier": "gold", "first name": "Ann"},
+        "tags": ["new", "vip"],
+    }
+    assert narrowed(CONTEXT, ["customer.tier", "customer"]) == {"customer": CONTEXT["customer"]}
+    narrow["tags"].append("changed")
+    assert CONTEXT["tags"] == ["new", "vip"]
+
+
+def test_expression__shared_between_threads__decides_each_context_by_itself() -> None:
+    expression = parse_expression('region == "EU" and lower(customer.tier) in ["gold", "silver"]')
+    wrong: list[Decision] = []
+
+    def evaluate(number: int) -> None:
+        context = {"region": "EU" if number % 2 else "UK", "customer": {"tier": "Gold"}}
+        for _ in range(500):
+            decision = expression.evaluate(context)
+            if decision.applies is not bool(number % 2) or len(decision.parts) != 2:
+                wrong.append(decision)
+
+    threads = [threading.Thread(target=evaluate, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert wrong == []
+
+
+def test_simpleeval__in_the_whole_source__has_one_importer() -> None:
+    root = Path(agents.__file__).parents[1]
+    importers = []
+    for path in sorted(root.glob("[ar]*/**/*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            if "simpleeval" in names:
+                importers.append(path.relative_to(root).as_posix())
+
+    assert importers == ["agents/expressions/evaluation.py"]
