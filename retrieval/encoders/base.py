@@ -72,8 +72,10 @@ class Encoder(ABC):
         return digest_text(canonical_json(self.identity()))
 
     def query_tokens(self, text: str) -> int:
-        """Return how many tokens a question has; more than ``max_tokens - 2`` were cut off."""
-        return len(self.token_offsets(text))
+        """Return how many tokens a question has, special ones included; what goes beyond
+        ``max_tokens`` was cut off.
+        """
+        return len(self.token_offsets(text)) + SPECIAL_TOKENS
 
     def _require_fit(self, number: int, count: int) -> None:
         if count > self.max_tokens - SPECIAL_TOKENS:

@@ -50,9 +50,7 @@ def bundled_model_dir() -> Path:
         folder = Path(location) / "model"
         if (folder / _WEIGHTS).is_file():
             return folder
-    raise not_available(
-        _NAME, f"the Python package {_PACKAGE.replace('_', '-')} is not installed"
-    )
+    raise not_available(_NAME, f"the Python package {_PACKAGE.replace('_', '-')} is not installed")
 
 
 def not_available(name: str, why: str) -> Unavailable:
@@ -155,9 +153,7 @@ def _run_export(source: Path, target: Path) -> None:
             command, capture_output=True, text=True, timeout=_EXPORT_SECONDS, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise not_available(
-            _NAME, f"its export took more than {_EXPORT_SECONDS} s"
-        ) from error
+        raise not_available(_NAME, f"its export took more than {_EXPORT_SECONDS} s") from error
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         raise not_available(_NAME, f"its export failed: {lines[-1]}")
