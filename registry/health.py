@@ -104,10 +104,10 @@ def _model() -> str | None:
 
 def _broker() -> str | None:
     with current_app.connection_for_write() as broker:
-        failures: tuple[type[BaseException], ...] = broker.connection_errors
+        failures: tuple[type[Exception], ...] = (BrokerError, OSError, *broker.connection_errors)
         try:
             broker.connect()
-        except (BrokerError, OSError, *failures):
+        except failures:
             return "The broker does not answer. Uploads are accepted and indexed once it is back."
     return None
 

@@ -181,13 +181,11 @@ def operation(
         for status, schema in answers.items()
     }
     for status in sorted({401, 403, *errors}):
-        responses[(status, PROBLEM)] = OpenApiResponse(
-            response=ref("Problem"), description=_ERRORS[status]
-        )
+        responses[(status, PROBLEM)] = ref("Problem")
     decorate: Callable[[F], F] = extend_schema(
         operation_id=operation_id,
         summary=summary,
-        description=about or None,
+        description=about or summary,
         tags=[tag],
         parameters=parameters,
         request=content or None,
@@ -203,7 +201,7 @@ def _described(status: int) -> str:
 class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """``Authorization: Bearer <API key>``."""
 
-    target_class = "registry.api.ApiKeyAuthentication"
+    target_class = "registry.wire.ApiKeyAuthentication"
     name = "apiKey"
 
     def get_security_definition(self, auto_schema: Any) -> Schema:
@@ -212,11 +210,21 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
 
 def finish(result: Schema, **_: Any) -> Schema:
     """Put the schemas into the document that drf-spectacular has generated; bodies are required."""
-    result["components"]["schemas"] = dict(sorted(_COMPONENTS.items()))
+    shared = result["components"]
+    shared["schemas"] = dict(sorted(_COMPONENTS.items()))
+    shared["responses"] = {
+        str(status): {"description": sentence, "content": {PROBLEM: {"schema": ref("Problem")}}}
+        for status, sentence in _ERRORS.items()
+    }
     for methods in result["paths"].values():
         for described in methods.values():
             if "requestBody" in described:
                 described["requestBody"]["required"] = True
+            if described.get("description") == described.get("summary"):
+                described.pop("description", None)
+            for status, answer in described["responses"].items():
+                if PROBLEM in answer.get("content", {}):
+                    described["responses"][status] = {"$ref": f"#/components/responses/{status}"}
     return result
 
 

@@ -236,10 +236,10 @@ CELERY_BEAT_SCHEDULE = {
 # -- API ---------------------------------------------------------------------------------------
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["registry.api.ApiKeyAuthentication"],
-    "DEFAULT_PERMISSION_CLASSES": ["registry.api.ScopePermission"],
-    "DEFAULT_PARSER_CLASSES": ["registry.api.StrictJSONParser"],
-    "DEFAULT_RENDERER_CLASSES": ["registry.api.UTF8JSONRenderer"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["registry.wire.ApiKeyAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["registry.wire.ScopePermission"],
+    "DEFAULT_PARSER_CLASSES": ["registry.wire.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["registry.wire.UTF8JSONRenderer"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "registry.api.problem_response",
     "UNAUTHENTICATED_USER": None,

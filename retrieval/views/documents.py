@@ -9,9 +9,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from registry import requests
-from registry.api import StrictJSONParser
 from registry.openapi import PAGING, listed, operation, ref
 from registry.pages import page, page_of_list
+from registry.wire import StrictJSONParser
 from retrieval.documents import (
     add_document,
     delete_document,
