@@ -22,18 +22,19 @@ Say = Callable[[str], None]
 _POLL_SECONDS = 0.5
 
 
-def load_example(folder: Path, *, actor: Actor, say: Say) -> Agent:
+def load_example(folder: Path, *, actor: Actor, say: Say) -> None:
     """Load the example in ``folder`` and publish it; waits for the workers to index it.
 
     What an interrupted load has already made is kept and completed.
     """
     described = json.loads((folder / "handbook.json").read_text(encoding="utf-8"))
     bases = {
-        entry["name"]: _load_knowledge_base(folder, entry, actor=actor, say=say)
+        entry["key"]: _load_knowledge_base(folder, entry, actor=actor, say=say)
         for entry in described["knowledgeBases"]
     }
     _wait_until_indexed(list(bases.values()), say)
-    return _load_agent(described["agent"], bases, actor=actor, say=say)
+    for entry in described["agents"]:
+        _load_agent(entry, bases, actor=actor, say=say)
 
 
 def _load_knowledge_base(
@@ -41,9 +42,7 @@ def _load_knowledge_base(
 ) -> KnowledgeBase:
     base = KnowledgeBase.objects.filter(name=entry["name"]).first()
     if base is None:
-        values = {"name": entry["name"]}
-        if "chunking" in entry:
-            values["chunking"] = entry["chunking"]
+        values = {key: entry[key] for key in ("name", "chunking", "settings") if key in entry}
         base = create_knowledge_base(actor=actor, values=values)
     source = folder / entry["folder"]
     files = sorted(path for path in source.rglob("*") if path.is_file())
@@ -73,23 +72,20 @@ def _wait_until_indexed(bases: list[KnowledgeBase], say: Say) -> None:
 
 def _load_agent(
     entry: Mapping[str, Any], bases: Mapping[str, KnowledgeBase], *, actor: Actor, say: Say
-) -> Agent:
+) -> None:
     agent = Agent.objects.filter(slug=entry["slug"]).first()
     if agent is None:
         agent = create_agent(actor=actor, values={"slug": entry["slug"], "name": entry["name"]})
     if not agent.versions.filter(state="published").exists():
+        draft = entry["draft"]
         edit_draft(
             actor=actor,
             access=None,
             agent=agent,
             values={
-                **{
-                    key: entry[key]
-                    for key in ("prompt", "model", "parameters", "contextVariables")
-                    if key in entry
-                },
-                "bindings": [_with_id(item, bases) for item in entry["bindings"]],
-                "tools": [_with_id(item, bases) for item in entry["tools"]],
+                **draft,
+                "bindings": [_with_id(item, bases) for item in draft["bindings"]],
+                "tools": [_with_id(item, bases) for item in draft["tools"]],
             },
             expected_revision="*",
             whole=True,
@@ -98,11 +94,10 @@ def _load_agent(
         say(f"{agent.slug} version {version.number} published")
     if not agent.aliases.filter(name="production").exists():
         move_alias(actor=actor, agent=agent, name="production", number=1)
-    return agent
 
 
 def _with_id(item: Mapping[str, Any], bases: Mapping[str, KnowledgeBase]) -> dict[str, Any]:
-    """Return a binding or tool with its knowledge base's id where the file has the name."""
+    """Return a binding or tool with its knowledge base's id where the file has its key."""
     if "knowledgeBase" not in item:
         return dict(item)
     return {**item, "knowledgeBase": str(bases[item["knowledgeBase"]].pk)}
