@@ -1,0 +1,333 @@
+"""The pages of documents: the list, one document with its revisions, what was read out of it."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin, messages
+from django.contrib.admin.views.main import ChangeList
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from registry.admin_base import (
+    RegistryAdmin,
+    actor_of,
+    attempt,
+    fieldsets,
+    refusals_shown,
+    show_errors,
+)
+from registry.errors import RegistryError
+from retrieval.admin.forms import DOCUMENT_FIELDS, DocumentForm, ReplaceForm
+from retrieval.admin.standing import standing_of
+from retrieval.admin.uploading import read_upload
+from retrieval.document_states import DocumentState, document_states
+from retrieval.documents import Upload, delete_document, replace_document, update_document
+from retrieval.models import Document, DocumentRevision, Extraction, KnowledgeBase
+
+_BASE_FILTER = "knowledge_base__id__exact"
+_SEGMENTS_PER_PAGE = 50
+_TAGS = {"indexed": "good", "extracted": "warn", "pending": "warn", "failed": "bad"}
+
+
+class DeletedFilter(admin.SimpleListFilter):
+    """Tombstones stay out of the list until they are asked for."""
+
+    title = "deleted"
+    parameter_name = "deleted"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("yes", "Deleted"), ("all", "All")]
+
+    def choices(self, changelist: ChangeList) -> Any:
+        found = list(super().choices(changelist))
+        found[0]["display"] = "Not deleted"
+        return found
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if self.value() == "all":
+            return queryset
+        return queryset.filter(deleted_at__isnull=self.value() != "yes")
+
+
+class DocumentList(ChangeList):
+    """A page of documents, each with its state: one more query for the page."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        self.result_list = list(self.result_list)
+        states = document_states(self.result_list)
+        for document in self.result_list:
+            document.state = states.get(document.pk)
+
+
+@admin.register(Document)
+class DocumentAdmin(RegistryAdmin[Document]):
+    object_type = "document"
+    list_display = ["name", "status", "revision", "page_total", "chunk_total", "on", "base"]
+    list_filter = [DeletedFilter, "enabled", "knowledge_base"]
+    list_select_related = ["knowledge_base"]
+    search_fields = ["name"]
+    ordering = ["name"]
+    actions = ["switch_off", "switch_on"]
+    pages = [
+        ("<path:object_id>/segments/", "segments_page"),
+        ("<path:object_id>/replace/", "replace_page"),
+    ]
+    tabs = [
+        ("change", "Document"),
+        ("segments", "Segments"),
+        ("replace", "Replace content"),
+        ("history", "Audit log"),
+    ]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Documents come in through the Upload tab of their knowledge base."""
+        return False
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return DocumentList
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        base = self._listed_base(request)
+        if base is None:
+            return super().changelist_view(request, extra_context)
+        bases: Any = self.admin_site.get_model_admin(KnowledgeBase)
+        return super().changelist_view(
+            request,
+            {
+                "title": base.name,
+                "tabs": bases.tabs_of(base, "documents"),
+                "standing": standing_of(base),
+                "original": base,
+                **(extra_context or {}),
+            },
+        )
+
+    def _listed_base(self, request: HttpRequest) -> KnowledgeBase | None:
+        try:
+            wanted = UUID(request.GET.get(_BASE_FILTER, ""))
+        except ValueError:
+            return None
+        return (
+            KnowledgeBase.objects.select_related("model", "current_snapshot")
+            .filter(pk=wanted)
+            .first()
+        )
+
+    def crumbs(self, obj: Document | None, tab: str) -> list[tuple[str, str]]:
+        crumbs = super().crumbs(obj, tab)
+        if obj is None:
+            return crumbs
+        bases: Any = self.admin_site.get_model_admin(KnowledgeBase)
+        base = obj.knowledge_base
+        way = [*bases.crumbs(base, ""), ("Documents", bases.tab_url(base, "documents"))]
+        return [*way, *crumbs[2:]]
+
+    @admin.display(description="status")
+    def status(self, document: Any) -> SafeString | str:
+        if document.deleted_at is not None:
+            return format_html('<span class="registry-tag">deleted</span>')
+        return state_tag(document.state)
+
+    @admin.display(description="revision")
+    def revision(self, document: Any) -> Any:
+        return document.state.revision if document.state else "–"
+
+    @admin.display(description="pages")
+    def page_total(self, document: Any) -> Any:
+        return (document.state and document.state.pages) or "–"
+
+    @admin.display(description="chunks")
+    def chunk_total(self, document: Any) -> Any:
+        return (document.state and document.state.chunks) or "–"
+
+    @admin.display(description="switched on", boolean=True, ordering="enabled")
+    def on(self, document: Document) -> bool:
+        return document.enabled
+
+    @admin.display(description="knowledge base", ordering="knowledge_base__name")
+    def base(self, document: Document) -> str:
+        return document.knowledge_base.name
+
+    # -- actions on many -----------------------------------------------------------------------
+
+    @admin.action(description="Switch off (from the next snapshot on)", permissions=["change"])
+    def switch_off(self, request: HttpRequest, queryset: QuerySet[Document]) -> None:
+        self._switch(request, queryset, enabled=False)
+
+    @admin.action(description="Switch on", permissions=["change"])
+    def switch_on(self, request: HttpRequest, queryset: QuerySet[Document]) -> None:
+        self._switch(request, queryset, enabled=True)
+
+    def _switch(self, request: HttpRequest, queryset: QuerySet[Document], *, enabled: bool) -> None:
+        done = 0
+        for document in queryset.select_related("knowledge_base"):
+            try:
+                update_document(
+                    actor=actor_of(request),
+                    base=document.knowledge_base,
+                    document_id=document.pk,
+                    enabled=enabled,
+                )
+            except RegistryError as error:
+                messages.error(request, f"{document.name}: {error.detail}")
+            else:
+                done += 1
+        word = "on" if enabled else "off"
+        messages.success(request, f"Switched {word}: {done}. A new snapshot follows.")
+
+    # -- one document --------------------------------------------------------------------------
+
+    @refusals_shown
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        document = self.found(request, object_id)
+        initial = {
+            "name": document.name,
+            "metadata": document.metadata,
+            "enabled": document.enabled,
+        }
+        form = DocumentForm(request.POST or None, initial=initial)
+        if request.method == "POST":
+            self.require(request, "change")
+            if form.is_valid() and self._saved(request, document, form):
+                return HttpResponseRedirect(self.url("change", document))
+        return self.page(
+            request,
+            "retrieval/document.html",
+            title=document.name,
+            obj=document,
+            tab="change",
+            state=document_states([document]).get(document.pk),
+            adminform=fieldsets(form, (None, ["name", "enabled", "metadata"], "")),
+            revisions=_revisions(document),
+            may_change=self.may(request, "change") and document.deleted_at is None,
+            may_delete=self.may(request, "delete") and document.deleted_at is None,
+        )
+
+    def _saved(self, request: HttpRequest, document: Document, form: DocumentForm) -> bool:
+        typed = form.cleaned_data
+        try:
+            update_document(
+                actor=actor_of(request),
+                base=document.knowledge_base,
+                document_id=document.pk,
+                name=typed["name"],
+                metadata={} if typed["metadata"] is None else typed["metadata"],
+                enabled=typed["enabled"],
+            )
+        except RegistryError as error:
+            show_errors(form, error, DOCUMENT_FIELDS)
+            return False
+        messages.success(request, "The document is saved.")
+        return True
+
+    def replace_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        document = self.found(request, object_id, "change")
+        form = ReplaceForm(request.POST or None, request.FILES or None)
+        if form.is_valid():
+            upload = Upload(name="", content=read_upload(form.cleaned_data["file"]))
+            try:
+                _, is_new = replace_document(
+                    actor=actor_of(request),
+                    base=document.knowledge_base,
+                    document_id=document.pk,
+                    upload=upload,
+                )
+            except RegistryError as error:
+                form.add_error("file", error.detail)
+            else:
+                done = "The new revision is being indexed." if is_new else "These bytes are there."
+                messages.success(request, done)
+                return HttpResponseRedirect(self.url("change", document))
+        return self.page(
+            request,
+            "registry/form.html",
+            title="Replace content",
+            obj=document,
+            tab="replace",
+            adminform=fieldsets(form, (None, ["file"], "")),
+            submit="Replace",
+            cancel_url=self.url("change", document),
+        )
+
+    def segments_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show what was read out of a revision (``?revision=``; default: the newest)."""
+        document = self.found(request, object_id)
+        numbers = list(document.revisions.order_by("-number").values_list("number", flat=True))
+        asked = request.GET.get("revision", "")
+        number = int(asked) if asked.isdecimal() and int(asked) in numbers else numbers[0]
+        extraction = (
+            Extraction.objects.filter(revision__document=document, revision__number=number)
+            .order_by("-status", "-pk")  # sealed before pending and failed
+            .first()
+        )
+        pages = Paginator((extraction.segments if extraction else None) or [], _SEGMENTS_PER_PAGE)
+        return self.page(
+            request,
+            "retrieval/segments.html",
+            title="Segments",
+            obj=document,
+            tab="segments",
+            numbers=numbers,
+            number=number,
+            extraction=extraction,
+            segments=pages.get_page(request.GET.get("p")),
+            segments_query=f"revision={number}",
+        )
+
+    @refusals_shown
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: Any = None
+    ) -> HttpResponse:
+        document = self.found(request, object_id, "delete")
+        bases: Any = self.admin_site.get_model_admin(KnowledgeBase)
+        if request.method == "POST":
+            attempt(
+                request,
+                lambda: delete_document(
+                    actor=actor_of(request),
+                    base=document.knowledge_base,
+                    document_id=document.pk,
+                ),
+                f"{document.name} was deleted; it leaves the next snapshot.",
+            )
+            return HttpResponseRedirect(bases.tab_url(document.knowledge_base, "documents"))
+        return self.page(
+            request,
+            "registry/confirm.html",
+            title=f"Delete {document.name}?",
+            obj=document,
+            lines=[
+                "It leaves the next snapshot, and its name is free at once. Snapshots that hold it "
+                "keep it, so published versions go on answering from it.",
+                "Erasing its content for good is another act, a purge.",
+            ],
+            submit="Yes, delete it",
+            cancel_url=self.url("change", document),
+        )
+
+
+def state_tag(state: DocumentState | None) -> SafeString | str:
+    """Return a document's status as a tag, with why it failed on hovering."""
+    if state is None:
+        return "–"
+    error = state.error
+    return format_html(
+        '<span class="registry-tag {}" title="{}">{}</span>',
+        _TAGS[state.status],
+        error["message"] if error else "",
+        state.status,
+    )
+
+
+def _revisions(document: Document) -> QuerySet[DocumentRevision]:
+    return document.revisions.defer("content").prefetch_related("extractions").order_by("-number")

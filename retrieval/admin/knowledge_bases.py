@@ -1,0 +1,285 @@
+"""The pages of a knowledge base: overview with the build's progress, settings, upload, test box."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import admin, messages
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from registry.admin_base import (
+    RegistryAdmin,
+    actor_of,
+    attempt,
+    fieldsets,
+    refusals_shown,
+    require_permission,
+    show_errors,
+)
+from registry.errors import RegistryError
+from retrieval.admin.forms import KNOWLEDGE_BASE_FIELDS, KnowledgeBaseForm, UploadForm
+from retrieval.admin.standing import standing_of
+from retrieval.admin.test_box import test_box
+from retrieval.admin.uploading import upload_files
+from retrieval.indexing import reindex
+from retrieval.knowledge_bases import (
+    create_knowledge_base,
+    delete_knowledge_base,
+    update_knowledge_base,
+)
+from retrieval.models import IndexSnapshot, KnowledgeBase
+from retrieval.pins import holders_of
+
+_FORM_GROUPS = (
+    (None, ["name", "model"], ""),
+    (
+        "Chunking",
+        ["strategy", "size", "overlap"],
+        "How documents are cut into the pieces that a search returns. A change starts a build; "
+        "until it is ready the knowledge base is searched as it was, and published versions for "
+        "ever.",
+    ),
+    (
+        "Search settings",
+        [
+            "settings_mode",
+            "default_top_k",
+            "similarity_threshold",
+            "max_context_length",
+            "rerank_enabled",
+        ],
+        "Each says whether it is read or only recorded. Published versions keep the settings that "
+        "they were published with.",
+    ),
+)
+
+
+@admin.register(KnowledgeBase)
+class KnowledgeBaseAdmin(RegistryAdmin[KnowledgeBase]):
+    object_type = "knowledge_base"
+    list_display = ["name", "build", "document_total", "searched", "model", "settings_mode"]
+    list_select_related = ["model", "current_snapshot"]
+    search_fields = ["name"]
+    ordering = ["name"]
+    pages = [
+        ("<path:object_id>/build/", "build_page"),
+        ("<path:object_id>/settings/", "settings_page"),
+        ("<path:object_id>/upload/", "upload_page"),
+        ("<path:object_id>/test-box/", "test_box_page"),
+        ("<path:object_id>/reindex/", "reindex_page"),
+    ]
+    tabs = [
+        ("change", "Overview"),
+        ("documents", "Documents"),
+        ("upload", "Upload"),
+        ("test_box", "Test box"),
+        ("snapshots", "Snapshots"),
+        ("settings", "Settings"),
+        ("history", "Audit log"),
+    ]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[KnowledgeBase]:
+        building = IndexSnapshot.objects.filter(knowledge_base=OuterRef("pk"), state="building")
+        return (
+            super()
+            .get_queryset(request)
+            .annotate(
+                living=Count("documents", filter=Q(documents__deleted_at__isnull=True)),
+                is_building=Exists(building),
+            )
+        )
+
+    def tab_url(self, obj: KnowledgeBase, name: str) -> str:
+        models = {"documents": "document", "snapshots": "indexsnapshot"}
+        if name not in models:
+            return super().tab_url(obj, name)
+        query = urlencode({"knowledge_base__id__exact": obj.pk})
+        return reverse(f"admin:retrieval_{models[name]}_changelist") + f"?{query}"
+
+    @admin.display(description="documents", ordering="living")
+    def document_total(self, base: Any) -> int:
+        return int(base.living)
+
+    @admin.display(description="searched snapshot")
+    def searched(self, base: KnowledgeBase) -> str:
+        snapshot = base.current_snapshot
+        return f"#{snapshot.number}, {snapshot.chunk_count:,} chunks" if snapshot else "none yet"
+
+    @admin.display(description="build")
+    def build(self, base: Any) -> SafeString:
+        if base.is_building:
+            return format_html('<span class="registry-tag warn">building</span>')
+        if base.content_revision != base.settled_revision:
+            return format_html('<span class="registry-tag warn">waiting</span>')
+        if base.content_revision != base.shown_revision:
+            return format_html('<span class="registry-tag bad">not up to date</span>')
+        return format_html('<span class="registry-tag good">up to date</span>')
+
+    # -- creating and changing -----------------------------------------------------------------
+
+    @refusals_shown
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        self.require(request, "add")
+        form = KnowledgeBaseForm(
+            request.POST or None, initial=KnowledgeBaseForm.initial_of(KnowledgeBase())
+        )
+        if form.is_valid():
+            try:
+                base = create_knowledge_base(actor=actor_of(request), values=form.values())
+            except RegistryError as error:
+                show_errors(form, error, KNOWLEDGE_BASE_FIELDS)
+            else:
+                messages.success(request, f"{base.name} was created. Now upload its documents.")
+                return HttpResponseRedirect(self.url("upload", base))
+        return self.page(
+            request,
+            "registry/form.html",
+            title="Add knowledge base",
+            adminform=fieldsets(form, *_FORM_GROUPS),
+            submit="Create",
+            cancel_url=self.url("changelist"),
+        )
+
+    def settings_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        base = self.found(request, object_id, "change")
+        form = KnowledgeBaseForm(
+            request.POST or None, initial=KnowledgeBaseForm.initial_of(base), base=base
+        )
+        if form.is_valid():
+            try:
+                update_knowledge_base(
+                    actor=actor_of(request), knowledge_base_id=base.pk, values=form.values()
+                )
+            except RegistryError as error:
+                show_errors(form, error, KNOWLEDGE_BASE_FIELDS)
+            else:
+                messages.success(request, "The settings are saved.")
+                return HttpResponseRedirect(self.url("change", base))
+        return self.page(
+            request,
+            "registry/form.html",
+            title="Settings",
+            obj=base,
+            tab="settings",
+            adminform=fieldsets(form, *_FORM_GROUPS),
+            cancel_url=self.url("change", base),
+        )
+
+    # -- looking -------------------------------------------------------------------------------
+
+    @refusals_shown
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        base = self.found(request, object_id)
+        return self.page(
+            request,
+            "retrieval/knowledge_base.html",
+            title=base.name,
+            obj=base,
+            tab="change",
+            standing=standing_of(base),
+            holders=holders_of(base),
+            may_change=self.may(request, "change"),
+            may_delete=self.may(request, "delete"),
+        )
+
+    def build_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Return the progress panel alone: what the page's script asks for again and again."""
+        base = self.found(request, object_id)
+        return TemplateResponse(
+            request,
+            "admin/retrieval/build_panel.html",
+            {"standing": standing_of(base), "original": base},
+            headers={"Cache-Control": "no-store"},
+        )
+
+    def test_box_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        base = self.found(request, object_id)
+        form, answer = test_box(base, request.POST or None)
+        return self.page(
+            request,
+            "retrieval/test_box.html",
+            title="Test box",
+            obj=base,
+            tab="test_box",
+            adminform=fieldsets(
+                form,
+                (None, ["query", ("top_k", "confidence_threshold"), "snapshot"], ""),
+            ),
+            answer=answer,
+        )
+
+    # -- acting --------------------------------------------------------------------------------
+
+    def upload_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        base = self.found(request, object_id)
+        require_permission(request, "retrieval.add_document")
+        form = UploadForm(request.POST or None, request.FILES or None)
+        outcomes = None
+        if form.is_valid():
+            files = request.FILES.getlist("uploads")
+            if files:
+                outcomes = upload_files(actor_of(request), base, files, form)
+                base.refresh_from_db()
+                form = UploadForm(initial={"folder": form.cleaned_data["folder"]})
+            else:
+                form.add_error("uploads", "Choose at least one file.")
+        return self.page(
+            request,
+            "retrieval/upload.html",
+            title="Upload documents",
+            obj=base,
+            tab="upload",
+            adminform=fieldsets(form, (None, ["uploads", "folder", "replace", "metadata"], "")),
+            submit="Upload",
+            outcomes=outcomes,
+            standing=standing_of(base),
+        )
+
+    def reindex_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        base = self.found(request, object_id, "change")
+        if request.method == "POST":
+            attempt(
+                request,
+                lambda: reindex(actor=actor_of(request), base=base),
+                "A build was asked for; documents that failed are tried again.",
+            )
+        return HttpResponseRedirect(self.url("change", base))
+
+    @refusals_shown
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: Any = None
+    ) -> HttpResponse:
+        base = self.found(request, object_id, "delete")
+        if request.method == "POST":
+            deleted = attempt(
+                request,
+                lambda: delete_knowledge_base(actor=actor_of(request), knowledge_base_id=base.pk),
+                f"{base.name} was deleted.",
+            )
+            return HttpResponseRedirect(
+                self.url("changelist") if deleted else self.url("change", base)
+            )
+        held = holders_of(base)
+        return self.page(
+            request,
+            "registry/confirm.html",
+            title=f"Delete {base.name}?",
+            obj=base,
+            lines=[
+                "It goes with all documents, revisions, snapshots and vectors. This cannot be "
+                "undone.",
+                *([f"It is in use by {', '.join(held)}: this will be refused."] if held else []),
+            ],
+            submit="Yes, delete everything in it",
+            cancel_url=self.url("change", base),
+        )

@@ -1,0 +1,127 @@
+"""The pages of snapshots: looked at, never changed; a running build can be cancelled."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin
+from django.core.paginator import Paginator
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from registry.admin_base import ReadOnlyAdmin, actor_of, attempt, refusals_shown
+from retrieval.chunking import Chunking
+from retrieval.indexing import cancel_build
+from retrieval.models import IndexSnapshot, KnowledgeBase
+
+_BASE_FILTER = "knowledge_base__id__exact"
+_MEMBERS_PER_PAGE = 100
+_TAGS = {"ready": "good", "building": "warn", "failed": "bad"}
+
+
+@admin.register(IndexSnapshot)
+class IndexSnapshotAdmin(ReadOnlyAdmin[IndexSnapshot]):
+    object_type = "knowledge_base"
+    list_display = [
+        "number_of",
+        "base",
+        "state_of",
+        "document_count",
+        "chunk_count",
+        "failed_count",
+        "pin_total",
+        "started_at",
+        "ended_at",
+    ]
+    list_filter = ["state", "knowledge_base"]
+    list_select_related = ["knowledge_base"]
+    ordering = ["-started_at"]
+    pages = [("<path:object_id>/cancel/", "cancel_page")]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[IndexSnapshot]:
+        return super().get_queryset(request).annotate(pinned=Count("pins"))
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        try:
+            base = KnowledgeBase.objects.filter(pk=UUID(request.GET.get(_BASE_FILTER, ""))).first()
+        except ValueError:
+            base = None
+        context: dict[str, Any] = {}
+        if base is not None:
+            bases: Any = self.admin_site.get_model_admin(KnowledgeBase)
+            context = {"title": base.name, "tabs": bases.tabs_of(base, "snapshots")}
+        return super().changelist_view(request, {**context, **(extra_context or {})})
+
+    def audit_id(self, obj: IndexSnapshot) -> str:
+        return str(obj.knowledge_base_id)
+
+    def display(self, obj: IndexSnapshot) -> str:
+        return f"Snapshot {obj.number}"
+
+    def crumbs(self, obj: IndexSnapshot | None, tab: str) -> list[tuple[str, str]]:
+        crumbs = super().crumbs(obj, tab)
+        if obj is None:
+            return crumbs
+        bases: Any = self.admin_site.get_model_admin(KnowledgeBase)
+        base = obj.knowledge_base
+        way = [*bases.crumbs(base, ""), ("Snapshots", bases.tab_url(base, "snapshots"))]
+        return [*way, *crumbs[2:]]
+
+    @admin.display(description="number", ordering="number")
+    def number_of(self, snapshot: IndexSnapshot) -> str:
+        current = snapshot.knowledge_base.current_snapshot_id == snapshot.pk
+        return f"#{snapshot.number} (current)" if current else f"#{snapshot.number}"
+
+    @admin.display(description="knowledge base", ordering="knowledge_base__name")
+    def base(self, snapshot: IndexSnapshot) -> str:
+        return snapshot.knowledge_base.name
+
+    @admin.display(description="state", ordering="state")
+    def state_of(self, snapshot: IndexSnapshot) -> SafeString:
+        return format_html(
+            '<span class="registry-tag {}" title="{}">{}</span>',
+            _TAGS.get(snapshot.state, ""),
+            snapshot.detail,
+            snapshot.state,
+        )
+
+    @admin.display(description="held by versions", ordering="pinned")
+    def pin_total(self, snapshot: Any) -> int:
+        return int(snapshot.pinned)
+
+    @refusals_shown
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        snapshot = self.found(request, object_id)
+        members = snapshot.members.select_related("indexed_document").order_by("name")
+        return self.page(
+            request,
+            "retrieval/snapshot.html",
+            title=f"Snapshot {snapshot.number} of {snapshot.knowledge_base.name}",
+            obj=snapshot,
+            tab="change",
+            chunking=Chunking.from_recipe(snapshot.chunking),
+            members=Paginator(members, _MEMBERS_PER_PAGE).get_page(request.GET.get("p")),
+            pins=snapshot.pins.order_by("holder_label"),
+            may_cancel=snapshot.state == "building"
+            and request.user.has_perm("retrieval.change_knowledgebase"),
+        )
+
+    def cancel_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        snapshot = self.found(request, object_id)
+        base = snapshot.knowledge_base
+        bases: Any = self.admin_site.get_model_admin(KnowledgeBase)
+        bases.require(request, "change")
+        if request.method == "POST":
+            attempt(
+                request,
+                lambda: cancel_build(actor=actor_of(request), base=base, number=snapshot.number),
+                f"The build of snapshot {snapshot.number} was cancelled; what is searched stays.",
+            )
+        return HttpResponseRedirect(bases.url("change", base))
