@@ -21,6 +21,7 @@ from retrieval.indexing import request_build
 from retrieval.knowledge_bases import lock
 from retrieval.models import Document, DocumentRevision, KnowledgeBase
 
+NAME_TAKEN = "document.name_taken"
 _LONGEST_NAME = 500
 
 
@@ -73,7 +74,7 @@ def add_document(*, actor: Actor, base: KnowledgeBase, upload: Upload) -> tuple[
                 return existing, False
             raise Conflict(
                 f"There is already a document {name!r} with other content; PUT replaces it.",
-                code="document.name_taken",
+                code=NAME_TAKEN,
                 document=str(existing.pk),
                 errors=[_taken(name)],
             )

@@ -41,10 +41,15 @@ def ensure_model(name: str) -> EmbeddingModel:
     return row
 
 
+def model_names() -> list[str]:
+    """Return the names of the models that a knowledge base can have, sorted."""
+    known = set(EmbeddingModel.objects.values_list("name", flat=True))
+    return sorted(known | {DEFAULT_MODEL, settings.EMBEDDING_MODEL})
+
+
 def known_model(name: str) -> EmbeddingModel:
     """Return the row of a model that a request names; raises Invalid naming the choices."""
-    known = set(EmbeddingModel.objects.values_list("name", flat=True))
-    allowed = sorted(known | {DEFAULT_MODEL, settings.EMBEDDING_MODEL})
+    allowed = model_names()
     if name not in allowed:
         raise Invalid.field(
             "embeddingModel",
