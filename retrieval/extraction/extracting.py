@@ -10,7 +10,6 @@ from dataclasses import asdict
 from retrieval.extraction.media_types import READ_BY_LIBRARY
 from retrieval.extraction.ocr import CPU_SECONDS as OCR_CPU_SECONDS
 from retrieval.extraction.ocr import MEMORY as OCR_MEMORY
-from retrieval.extraction.ocr import WALL_SECONDS as OCR_WALL_SECONDS
 from retrieval.extraction.ocr import Ocr
 from retrieval.extraction.results import Extracted, ExtractionFailed
 from retrieval.extraction.sandbox import HostLost, Limits, Outcome, run_limited
@@ -22,8 +21,14 @@ logger = logging.getLogger(__name__)
 _TASK = "retrieval.extraction.reading:run"
 _LIBRARY = "retrieval.extraction.readers.library"
 _DEFAULTS = Limits()
-# Per byte of the document, beyond what every document may take
+# Beyond what every document may take
 _MEMORY_PER_BYTE = 6
+_CPU_SECONDS_PER_MIB = 6
+# A worker's claim on a document lasts five minutes
+_MOST_SECONDS = 270
+_MIB = 1024 * 1024
+# Of the allowed memory: a child that traps above this has run out of it
+_FULL_SHARE = 0.8
 _NO_MEMORY = ("memory allocation of", "bad_alloc", "out of memory", "cannot allocate memory")
 
 
@@ -35,24 +40,30 @@ def extract(
     The reading happens in a child process with limits on memory, time and output. Raises
     ExtractionFailed, and nothing else for any bytes; the same bytes give the same result.
     """
+    limits = limits or _limits_for(content, ocr)
     options = {"media_type": media_type, "ocr": asdict(ocr) if ocr else None}
     imports = [_LIBRARY] if ocr or media_type in READ_BY_LIBRARY else []
     try:
-        outcome = run_limited(_TASK, content, options, limits or _limits_for(content, ocr), imports)
+        outcome = run_limited(_TASK, content, options, limits, imports)
     except HostLost as error:
         logger.warning("extraction.host_lost", extra={"media_type": media_type})
         raise _crashed() from error
     if outcome.exit_code != 0:
-        raise _failure(outcome, media_type)
+        raise _failure(outcome, media_type, limits)
     return _parsed(outcome.output)
 
 
 def _limits_for(content: bytes, ocr: Ocr | None) -> Limits:
-    memory = _DEFAULTS.memory + _MEMORY_PER_BYTE * len(content)
-    if ocr is None:
-        return Limits(memory=memory)
+    """Allow more for larger files: a bomb is a small file that asks for much."""
+    seconds = _DEFAULTS.cpu_seconds + len(content) * _CPU_SECONDS_PER_MIB // _MIB
+    if ocr is not None:
+        seconds += OCR_CPU_SECONDS
     return Limits(
-        memory=memory + OCR_MEMORY, cpu_seconds=OCR_CPU_SECONDS, wall_seconds=OCR_WALL_SECONDS
+        memory=_DEFAULTS.memory
+        + _MEMORY_PER_BYTE * len(content)
+        + (OCR_MEMORY if ocr is not None else 0),
+        cpu_seconds=min(seconds, _MOST_SECONDS),
+        wall_seconds=min(2 * seconds, _MOST_SECONDS),
     )
 
 
@@ -71,7 +82,7 @@ def _parsed(output: bytes) -> Extracted:
     )
 
 
-def _failure(outcome: Outcome, media_type: str) -> ExtractionFailed:
+def _failure(outcome: Outcome, media_type: str, limits: Limits) -> ExtractionFailed:
     logger.warning(
         "extraction.stopped",
         extra={
@@ -87,8 +98,7 @@ def _failure(outcome: Outcome, media_type: str) -> ExtractionFailed:
             "extraction.timed_out",
             "Reading the document took too long and was stopped: split it, or save it anew.",
         )
-    ran_out = any(words in outcome.errors.lower() for words in _NO_MEMORY)
-    if outcome.exit_code == EXIT_MEMORY or ran_out:
+    if outcome.exit_code == EXIT_MEMORY or _ran_out_of_memory(outcome, limits):
         return ExtractionFailed(
             "extraction.too_large",
             "Reading the document takes more memory than is allowed: split it.",
@@ -98,6 +108,13 @@ def _failure(outcome: Outcome, media_type: str) -> ExtractionFailed:
             "extraction.too_large", "The document holds more text than is allowed: split it."
         )
     return _crashed()
+
+
+def _ran_out_of_memory(outcome: Outcome, limits: Limits) -> bool:
+    """Tell whether a library ended itself for want of memory: some say so, some just trap."""
+    says_so = any(words in outcome.errors.lower() for words in _NO_MEMORY)
+    is_full = outcome.peak_memory > limits.memory * _FULL_SHARE
+    return says_so or (outcome.signal is not None and is_full)
 
 
 def _crashed() -> ExtractionFailed:

@@ -34,9 +34,10 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 _NARROW_SPACES = re.compile("[\u00a0\u2007\u202f]")
 # Bullets of the symbol fonts that Word and PowerPoint use
 _SYMBOL_BULLETS = re.compile("[\uf0b7\uf0a7\uf076\uf0d8\uf0fc\uf0a8]")
-_TRAILING_SPACE = re.compile("[ \t]+\n")
+# Looks behind, so that a long run of spaces is walked once and not from each of its spaces
+_TRAILING_SPACE = re.compile("(?<![ \t])[ \t]+\n")
 _MANY_EMPTY_LINES = re.compile("\n{3,}")
-_OUTER_EMPTY_LINES = re.compile(r"\A(?:[ \t]*\n)+|\s+\Z")
+_FIRST_EMPTY_LINES = re.compile(r"\A(?:[ \t]*\n)+")
 
 
 def normalise(text: str) -> str:
@@ -47,9 +48,13 @@ def normalise(text: str) -> str:
         text = _SYMBOL_BULLETS.sub("•", _NARROW_SPACES.sub(" ", text))
     text = _DROPPED.sub("", _LINE_ENDS.sub("\n", text))
     if not text.isascii():
-        text = unicodedata.normalize("NFC", _IDLE_JOINERS.sub("", text))
-    text = _MANY_EMPTY_LINES.sub("\n\n", _TRAILING_SPACE.sub("\n", text))
-    return _OUTER_EMPTY_LINES.sub("", text)
+        if "\u200c" in text or "\u200d" in text:
+            text = _IDLE_JOINERS.sub("", text)
+        text = unicodedata.normalize("NFC", text)
+    if " \n" in text or "\t\n" in text:
+        text = _TRAILING_SPACE.sub("\n", text)
+    text = _MANY_EMPTY_LINES.sub("\n\n", text)
+    return _FIRST_EMPTY_LINES.sub("", text).rstrip()
 
 
 def one_line(text: str) -> str:

@@ -15,8 +15,7 @@ from registry.errors import Unavailable
 NONE = "none"
 # Recognising a page takes seconds of one core, so a document may take longer, up to so many pages
 MOST_PAGES = 60
-CPU_SECONDS = 240
-WALL_SECONDS = 280.0
+CPU_SECONDS = 180
 MEMORY = 640 * 1024 * 1024
 
 

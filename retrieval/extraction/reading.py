@@ -27,7 +27,13 @@ from retrieval.extraction.readers import (
     text,
     word,
 )
-from retrieval.extraction.results import Extracted, ExtractionFailed, NoText, PasswordRequired
+from retrieval.extraction.results import (
+    Damaged,
+    Extracted,
+    ExtractionFailed,
+    NoText,
+    PasswordRequired,
+)
 
 # A document may hold this many characters, and one more for each 1/20 byte of its file
 _BASE_CHARACTERS = 2_000_000
@@ -73,8 +79,11 @@ def run(content: bytes, options: dict[str, Any], output: IO[bytes]) -> None:
     try:
         ocr = Ocr(**options["ocr"]) if options["ocr"] else None
         extracted = read_document(content, options["media_type"], ocr=ocr)
+    except RecursionError:
+        _write_failure(output, Damaged("The document is nested too deeply to be read."))
+        return
     except ExtractionFailed as error:
-        _write(output, {"code": error.code, "sentence": error.sentence})
+        _write_failure(output, error)
         return
     _write(output, {"notices": extracted.notices, "pages": extracted.pages})
     for segment in extracted.segments:
@@ -87,6 +96,10 @@ def _reader(media_type: str) -> Reader:
         library = importlib.import_module("retrieval.extraction.readers.library")
         reader = library.reader(media_type)
     return reader
+
+
+def _write_failure(output: IO[bytes], error: ExtractionFailed) -> None:
+    _write(output, {"code": error.code, "sentence": error.sentence})
 
 
 def _write(output: IO[bytes], value: Any) -> None:

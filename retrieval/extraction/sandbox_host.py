@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -123,6 +124,8 @@ def _become_child(
         with os.fdopen(source, "rb") as file_of_content:
             file_of_content.seek(0)
             content = file_of_content.read()
+        # The child is short-lived and its memory limited: collecting cycles only costs time
+        gc.disable()
         _limit(message["limits"])
         with os.fdopen(output, "wb") as file_of_output:
             task(content, message["options"], file_of_output)

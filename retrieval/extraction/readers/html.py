@@ -15,7 +15,7 @@ from lxml.html import defs
 from retrieval.extraction.outline import Outline
 from retrieval.extraction.reader import Reading
 from retrieval.extraction.readers.text import decoded_text
-from retrieval.extraction.results import NoText
+from retrieval.extraction.results import Damaged, NoText
 from retrieval.extraction.tables import table_text
 
 
@@ -76,14 +76,23 @@ def write_page(root: html.HtmlElement, outline: Outline) -> None:
 
 
 def parse(text: str) -> html.HtmlElement | None:
-    """Return the root element of a page or fragment; None when there is nothing in it."""
-    parser = html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
+    """Return the root element of a page or fragment; None when there is nothing in it.
+
+    Raises Damaged for one whose elements are nested thousands of levels deep.
+    """
+    parser = html.HTMLParser(
+        encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True
+    )
     # By way of bytes: a declaration of another encoding in a text is not to be believed
     encoded = text.replace("\0", "").encode("utf-8", "replace")
     try:
-        return html.document_fromstring(encoded, parser=parser)
+        root = html.document_fromstring(encoded, parser=parser)
     except etree.ParserError:
         return None
+    # The parser drops the rest of such a page and says so in its log only
+    if any(error.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for error in parser.error_log):
+        raise Damaged("The page is nested too deeply to be read.")
+    return root
 
 
 def _has_main_heading(root: html.HtmlElement) -> bool:

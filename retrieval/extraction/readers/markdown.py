@@ -23,7 +23,7 @@ from retrieval.extraction.tables import table_text
 _FENCE = re.compile(r"[ >]*(`{3,}|~{3,})")
 _FOOTNOTE = re.compile(r"^( {0,3}\[\^[^\]\s]+\]):", re.M)
 _ATTRIBUTES = re.compile(r"^\{:?\s*[.#][^{}\n]*\}")
-_LAST_ATTRIBUTES = re.compile(r"\s*\{:?\s*[.#][^{}\n]*\}\s*$")
+_LAST_ATTRIBUTES = re.compile(r"(?<!\s)\s*\{:?\s*[.#][^{}\n]*\}\s*$")
 _CALLOUT = re.compile(r"^\[!(\w+)\][+-]?[ \t]*\n?")
 _TAG = re.compile(r"</?\s*([a-zA-Z][\w:.-]*)")
 _ALTERNATIVE = re.compile(r"""\balt\s*=\s*("[^"]*"|'[^']*')""", re.I)
@@ -31,7 +31,13 @@ _BREAK = re.compile(r"<br\b", re.I)
 _OPEN_TABLE = re.compile(r"<(table|ul|ol|dl)\b", re.I)
 _INDENT = "  "
 
-_parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+# Below the deepest level text would be lost; the parser takes about five frames a level
+_DEEPEST = 100
+# Parsed by pieces, cut at headings: a parsed document takes thirty times its size
+_PIECE = 200_000
+_parser = MarkdownIt("commonmark", {"html": True, "maxNesting": _DEEPEST}).enable(
+    ["table", "strikethrough"]
+)
 
 
 def read_markdown(content: bytes, reading: Reading) -> None:
@@ -46,12 +52,35 @@ def write_markdown(text: str, outline: Outline) -> None:
         outline.heading(0, front.title)
     for line in front.lines:
         outline.block(line)
-    tokens = _parser.parse(_FOOTNOTE.sub(r"\1", _without_gaps_in_html(body)))
-    at = 0
-    while at < len(tokens):
-        end = _end_of_block(tokens, at)
-        _write_block(tokens[at:end], outline, front.title)
-        at = end
+    body = _FOOTNOTE.sub(r"\1", _without_gaps_in_html(body))
+    for piece in _pieces(body):
+        tokens = _parser.parse(piece)
+        at = 0
+        while at < len(tokens):
+            end = _end_of_block(tokens, at)
+            _write_block(tokens[at:end], outline, front.title)
+            at = end
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Cut a long text at headings, or at paragraphs where these are far apart, outside of code."""
+    if len(text) <= 2 * _PIECE:
+        yield text
+        return
+    piece: list[str] = []
+    size, fence, after_gap = 0, "", False
+    for line in text.split("\n"):
+        opening = _FENCE.match(line)
+        can_cut = not fence and (line.startswith("#") or (after_gap and size > 2 * _PIECE))
+        if size > _PIECE and can_cut and line[:1].strip():
+            yield "\n".join(piece)
+            piece, size = [], 0
+        if opening and (not fence or opening[1].startswith(fence)):
+            fence = "" if fence else opening[1]
+        after_gap = not line.strip()
+        piece.append(line)
+        size += len(line) + 1
+    yield "\n".join(piece)
 
 
 def _end_of_block(tokens: Sequence[Token], at: int) -> int:
