@@ -54,13 +54,6 @@ def spawn(
     """
     parent = os.getpid()
 
-    def tie_to_parent() -> None:
-        # Runs after the change of user, which would clear the signal again.
-        if _LIBC is not None:
-            _LIBC.prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
-            if os.getppid() != parent:
-                os._exit(1)
-
     as_account: dict[str, Any] = {}
     if account is not None and account.switch:
         # Without an empty list the child would keep root's supplementary groups.
@@ -73,9 +66,21 @@ def spawn(
         env=env,
         cwd=cwd,
         start_new_session=True,
-        preexec_fn=tie_to_parent,
+        # Runs after the change of user, which would clear the signal again.
+        preexec_fn=lambda: die_with_parent(death_signal, parent),
         **as_account,
     )
+
+
+def die_with_parent(number: signal.Signals, parent: int) -> None:
+    """Ask for signal ``number`` when the parent process dies; Linux only, else no effect.
+
+    For a child to call; ``parent`` is the parent's number, since it may be dead already.
+    """
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
 
 
 def stop(

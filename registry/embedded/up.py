@@ -170,8 +170,9 @@ class _Start:
                 *("--concurrency", str(self._plan.workers), "--hostname", f"up-{port}@%h"),
                 *("--without-gossip", "--without-mingle"),
             ],
-            # When `up` is killed the databases go as well: running work cannot be finished.
-            death_signal=signal.SIGQUIT,
+            # When `up` is killed the broker goes as well, and without it a worker that is asked
+            # to stop waits for ever. Its work is claimed in the database and taken up again.
+            death_signal=signal.SIGKILL,
             stop_steps=((signal.SIGTERM, 60.0), (signal.SIGQUIT, 10.0)),
         )
         schedule = self._instance.beat_dir / "schedule"

@@ -216,6 +216,7 @@ def test_up__servers_elsewhere__starts_only_the_rest(start):
         *("--port", "0"),
         DATABASE_URL=f"postgresql://registry_owner@/elsewhere?host={INSTANCE.socket_dir}",
         REDIS_URL=INSTANCE.redis_url,
+        BROKER_URL=INSTANCE.broker_url,
     )
     up.wait_for("ready")
     health, names = up.health(), processes_of(up.folder)
