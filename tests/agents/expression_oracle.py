@@ -1,16 +1,17 @@
-"""The three-valued semantics once more, written from the rules alone, and random expressions.
+"""The three-valued semantics once more, written from the rules alone.
 
-An expression is a plain tree here (tuples), so nothing of the code under test is needed to know
-what it should come to: `written` gives the text, `expected` the decision.
+An expression is a plain tree of tuples here, so that nothing of the code under test is needed to
+know what it should come to.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
+
+Tree: TypeAlias = tuple[Any, ...]
 
 ORDER = ["MISSING_VARIABLE", "VALUE_NOT_ALLOWED", "TYPE_MISMATCH"]
-MIRROR = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
 @dataclass
@@ -37,7 +38,7 @@ class Oracle:
         self.read: set[str] = set()
         self.parts: list[bool | None] = []
 
-    def decide(self, tree: tuple[Any, ...]) -> tuple[bool, str, str | None]:
+    def decide(self, tree: Tree) -> tuple[bool, str, str | None]:
         outcome = self.truth(tree)
         if isinstance(outcome, bool):
             return outcome, "TRUE" if outcome else "FALSE", None
@@ -47,14 +48,14 @@ class Oracle:
                 return False, reason, min(causes, key=lambda cause: cause.place).name
         raise AssertionError("an unknown without a cause")
 
-    def truth(self, tree: tuple[Any, ...]) -> bool | list[Cause]:
+    def truth(self, tree: Tree) -> bool | list[Cause]:
         kind = tree[0]
         if kind == "not":
             inner = self.truth(tree[1])
             return inner if isinstance(inner, list) else not inner
         if kind in ("and", "or"):
             outcomes = [self.truth(part) for part in tree[1]]
-            decisive = kind == "or"
+            decisive = bool(kind == "or")
             if any(outcome is decisive for outcome in outcomes):
                 return decisive
             causes = [cause for o in outcomes if isinstance(o, list) for cause in o]
@@ -70,7 +71,7 @@ class Oracle:
         self.parts.append(outcome if isinstance(outcome, bool) else None)
         return outcome
 
-    def operand(self, tree: tuple[Any, ...]) -> tuple[Any, tuple[str, int]]:
+    def operand(self, tree: Tree) -> tuple[Any, tuple[str, int]]:
         if tree[0] not in ("and", "or", "not", "compare"):
             return self.value(tree)
         start, place = len(self.log), self.place
@@ -78,7 +79,7 @@ class Oracle:
         value = Unknown(outcome) if isinstance(outcome, list) else outcome
         return value, self.leftmost(start, place)
 
-    def value(self, tree: tuple[Any, ...]) -> tuple[Any, tuple[str, int]]:
+    def value(self, tree: Tree) -> tuple[Any, tuple[str, int]]:
         """Return a value or Unknown, and the leftmost name below (else "")."""
         self.place += 1
         start, place = len(self.log), self.place
@@ -117,7 +118,7 @@ class Oracle:
         self.read.add(label)
         return value
 
-    def called(self, tree: tuple[Any, ...]) -> Any:
+    def called(self, tree: Tree) -> Any:
         name, args = tree[1], [self.operand(arg) for arg in tree[2]]
         causes = []
         takes = {"len": ["string", "list", "object"], "contains": ["string", "list"]}
@@ -134,7 +135,7 @@ class Oracle:
         result = apply(name, [value for value, _ in args])
         return Unknown([Cause("TYPE_MISMATCH", *args[0][1])]) if result is None else result
 
-    def compared(self, tree: tuple[Any, ...]) -> Any:
+    def compared(self, tree: Tree) -> Any:
         operands = [self.operand(tree[1]), *(self.operand(right) for _, right in tree[2])]
         outcomes: list[bool | list[Cause]] = []
         for number, (op, _) in enumerate(tree[2]):
@@ -286,165 +287,3 @@ def semantic(text: str) -> Semantic | None:
         return None
     padded = [*map(int, numbers), 0, 0][:3]
     return Semantic(padded, pre.split(".") if pre else [])
-
-
-# --- random trees, contexts and declarations -------------------------------------------------
-
-TEXTS = ["EU", "UK", "eu", "", "1", "gold", "E", "1.2.0", "v1.10", "2.0.0-rc.1", "2026-01-31"]
-NUMBERS: list[Any] = [0, 1, -1, 1.0, 2.5, 18]
-SCALARS: list[Any] = [*TEXTS, *NUMBERS, True, False, None]
-NAMES = [["region"], ["age"], ["vip"], ["tags"], ["customer"], ["customer", "tier"], ["app"]]
-VALUES: list[Any] = [
-    *SCALARS,
-    [],
-    ["EU", "UK"],
-    [1, "1"],
-    [True, None],
-    [["EU"], {"tier": 1}],
-    {},
-    {"tier": "gold"},
-    {"tier": None},
-    {"tier": 1.0, "items": [1]},
-]
-
-
-class Maker:
-    """Makes random trees that the language can express."""
-
-    def __init__(self, random: Any) -> None:
-        self.random = random
-
-    def context(self) -> dict[str, Any]:
-        names = ["region", "age", "vip", "tags", "customer", "app"]
-        likely = {
-            "region": TEXTS,
-            "age": NUMBERS,
-            "vip": [True, False],
-            "tags": [["EU"], [], ["gold", "UK"]],
-            "customer": [{"tier": "gold"}, {"tier": "EU"}, {"plan": 1}],
-            "app": ["1.2.0", "1.10", "2.0.0-rc.1", "2026-01-31"],
-        }
-        return {
-            name: self.random.choice(likely[name] if self.random.random() < 0.7 else VALUES)
-            for name in names
-            if self.random.random() < 0.8
-        }
-
-    def declarations(self) -> dict[str, Declared]:
-        pick = self.random.choice
-        return {
-            "region": Declared("string", pick([None, ["EU", "UK"], ["EU", None, "1"]])),
-            "age": Declared("number", pick([None, [1, 18], [1.0, 0]])),
-            "vip": Declared("boolean", pick([None, [True], [True, False]])),
-            "tags": Declared("list", pick([None, ["EU", "UK"], ["EU", 1, True]])),
-            "customer": Declared("object"),
-            **({"customer.tier": Declared("string", ["gold", "EU"])} if pick([0, 1]) else {}),
-            "app": Declared("string"),
-        }
-
-    def tree(self, declared: dict[str, Declared], depth: int = 3) -> tuple[Any, ...]:
-        roll = self.random.random()
-        if depth and roll < 0.3:
-            count = self.random.randint(2, 3)
-            kind = self.random.choice(["and", "or"])
-            return (kind, [self.tree(declared, depth - 1) for _ in range(count)])
-        if depth and roll < 0.42:
-            return ("not", self.tree(declared, depth - 1))
-        if roll < 0.5:
-            return ("has", self.random.choice(NAMES))
-        if roll < 0.58:
-            return self.boolean_call(declared)
-        if roll < 0.6:
-            return ("literal", self.random.choice([True, False]))
-        flags = [
-            keys for keys in NAMES if declared.get(".".join(keys), Declared("")).type == "boolean"
-        ]
-        if flags and roll < 0.65:
-            return ("name", self.random.choice(flags))
-        return self.comparison(declared, depth)
-
-    def comparison(self, declared: dict[str, Declared], depth: int) -> tuple[Any, ...]:
-        pairs = []
-        for _ in range(1 if self.random.random() < 0.8 else 2):
-            op = self.random.choice(["==", "!=", "<", "<=", ">", ">=", "in", "not in"])
-            if "in" in op and self.random.random() < 0.7:
-                count = self.random.randint(0, 3)
-                items = [self.random.choice(SCALARS) for _ in range(count)]
-                pairs.append((op, ("literal", items)))
-            else:
-                pairs.append((op, self.operand(declared, depth)))
-        return ("compare", self.operand(declared, depth), pairs)
-
-    def operand(self, declared: dict[str, Declared], depth: int) -> tuple[Any, ...]:
-        roll = self.random.random()
-        if roll < 0.45:
-            return ("name", self.random.choice(NAMES))
-        if roll < 0.55:
-            name = self.random.choice(["lower", "upper", "len", "version", "date"])
-            return ("call", name, [self.text(name)])
-        if depth and roll < 0.6:
-            return self.tree(declared, depth - 1)
-        return ("literal", self.random.choice(SCALARS))
-
-    def text(self, function: str) -> tuple[Any, ...]:
-        name = ("name", self.random.choice(NAMES))
-        if function in ("version", "date"):
-            good = {"version": ["1.2.0", "v2", "2.0.0-rc.1"], "date": ["2026-01-31"]}[function]
-            return self.random.choice([name, ("literal", self.random.choice(good))])
-        nested = ("call", "lower", [name])
-        return self.random.choice([name, name, nested, ("literal", self.random.choice(TEXTS))])
-
-    def boolean_call(self, declared: dict[str, Declared]) -> tuple[Any, ...]:
-        name = self.random.choice(["startswith", "endswith", "contains"])
-        second = self.text("") if name != "contains" else ("literal", self.random.choice(SCALARS))
-        return ("call", name, [self.text(""), second])
-
-    def swapped(self, tree: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the same rule with operands the other way round."""
-        if tree[0] == "not":
-            return ("not", self.swapped(tree[1]))
-        if tree[0] in ("and", "or"):
-            return (tree[0], [self.swapped(part) for part in reversed(tree[1])])
-        if tree[0] == "compare" and all(op in MIRROR for op, _ in tree[2]):
-            operands = [tree[1], *(right for _, right in tree[2])]
-            operands = [self.swapped(operand) for operand in reversed(operands)]
-            ops = [MIRROR[op] for op, _ in reversed(tree[2])]
-            return ("compare", operands[0], list(zip(ops, operands[1:], strict=True)))
-        return tree
-
-    def written(self, tree: tuple[Any, ...]) -> str:
-        kind = tree[0]
-        if kind == "literal":
-            return self.literal(tree[1])
-        if kind == "name":
-            first, *rest = tree[1]
-            steps = [self.random.choice([f".{key}", f'["{key}"]', f"['{key}']"]) for key in rest]
-            return first + "".join(steps)
-        if kind == "has":
-            return f'has("{".".join(tree[1])}")'
-        if kind == "call":
-            return f"{tree[1]}({', '.join(self.written(arg) for arg in tree[2])})"
-        if kind == "not":
-            return f"not {self.grouped(tree[1], ('and', 'or'))}"
-        if kind in ("and", "or"):
-            inner = ("or",) if kind == "and" else ()
-            return f" {kind} ".join(self.grouped(part, (kind, *inner)) for part in tree[1])
-        parts = [self.grouped(tree[1], ("and", "or", "not", "compare"))]
-        for op, right in tree[2]:
-            parts += [op, self.grouped(right, ("and", "or", "not", "compare"))]
-        return " ".join(parts)
-
-    def grouped(self, tree: tuple[Any, ...], kinds: tuple[str, ...]) -> str:
-        text = self.written(tree)
-        return f"({text})" if tree[0] in kinds or self.random.random() < 0.1 else text
-
-    def literal(self, value: Any) -> str:
-        if isinstance(value, list):
-            items = [self.literal(item) for item in value]
-            if self.random.random() < 0.5:
-                return f"[{', '.join(items)}]"
-            return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
-        if isinstance(value, str):
-            quote = self.random.choice("'\"")
-            return f"{quote}{value}{quote}"
-        return repr(value)

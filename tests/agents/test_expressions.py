@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import json
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -358,6 +360,8 @@ def test_value__beyond_what_json_holds__still_gives_a_decision() -> None:
 
     for value, reason in cases:
         assert decide("x > 1", {"x": value}).reason == reason
+        if reason == ERROR:
+            assert decide('has("x")', {"x": value}).reason == ERROR
 
 
 def test_nan__compared_with_itself__is_never_equal() -> None:
@@ -433,3 +437,28 @@ def test_simpleeval__in_the_whole_source__has_one_importer() -> None:
                 importers.append(path.relative_to(root).as_posix())
 
     assert importers == ["agents/expressions/evaluation.py"]
+
+
+def test_documentation__with_examples__tells_what_they_come_to() -> None:
+    page = (Path(agents.__file__).parents[1] / "docs" / "expressions.md").read_text("utf-8")
+    context = json.loads(page.split("```json")[1].split("```")[0])
+    first_table = page.split("## What can be written")[0]
+    rows = re.findall(
+        r"^\| `([^`]+)`(?: and also `([^`]+)`)? \| (true|false|unknown)\b", first_table, re.M
+    )
+    assert len(rows) >= 11
+
+    for *texts, outcome in rows:
+        for text in filter(None, texts):
+            decision = decide(text, context)
+            expected = {"true": [TRUE], "false": [FALSE]}.get(
+                outcome, [MISSING_VARIABLE, TYPE_MISMATCH]
+            )
+            assert decision.reason in expected, text
+    for code in set(re.findall(r"`(expression\.[a-z_]+)`", page)):
+        assert any(code.removeprefix("expression.") in source for source in sources()), code
+
+
+def sources() -> list[str]:
+    folder = Path(agents.__file__).parent / "expressions"
+    return [path.read_text("utf-8") for path in folder.glob("*.py")]

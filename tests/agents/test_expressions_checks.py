@@ -141,7 +141,7 @@ def test_warnings__without_declarations__begin_with_a_note(text: str, codes: lis
     assert [warning.code for warning in warnings] == codes
 
 
-SMALL = {
+SMALL: dict[str, list[Any]] = {
     "region": ["EU", "UK", "US"],
     "plan": ["free", "paid", None],
     "age": [None, -1, 0, 1, 1.5, 2, 3, 4],

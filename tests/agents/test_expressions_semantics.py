@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.expressions import ContextVariable, Decision, narrowed, parse_expression
-from tests.agents.expression_oracle import Declared, Maker, Oracle
+from tests.agents.expression_maker import Maker
+from tests.agents.expression_oracle import Declared, Oracle
 
 PAIRS_PER_SEED = 50
 SEEDS = st.integers(0, 2**32)
