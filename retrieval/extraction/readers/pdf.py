@@ -86,7 +86,8 @@ def _bookmarks(document: pypdfium2.PdfDocument, count: int) -> dict[int, list[_B
             found.setdefault(page, []).append(bookmark)
     except pypdfium2.PdfiumError:
         return {}
-    return found
+    # A single bookmark names the document, not its sections
+    return found if sum(map(len, found.values())) > 1 else {}
 
 
 def _with_joined_words(pages: Sequence[Sequence[Line]]) -> list[list[Line]]:

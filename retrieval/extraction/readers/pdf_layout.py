@@ -17,6 +17,7 @@ from itertools import pairwise
 
 # What PDFium writes for a hyphen at a line's end, in place of hyphen and line end
 BROKEN_HYPHEN = "\ufffe"
+_SAME_BASE = 0.2
 _WIDE_GAP = 1.3
 _INDENT = 0.5
 _MOST_INDENT = 4.0
@@ -136,6 +137,8 @@ def _leading(lines: Sequence[Line]) -> float:
 
 def _between(before: Line, line: Line, following: Line | None, leading: float) -> str:
     gap = before.last_base - line.first_base
+    if line.height and abs(gap) < line.height * _SAME_BASE and line.left >= before.right:
+        return " "
     if leading and gap > leading * _WIDE_GAP:
         return "\n\n"
     if leading and gap > 0 and _begins_paragraph(before, line, following, leading):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,17 +38,34 @@ def read_page(document: pypdfium2.PdfDocument, number: int) -> Page | None:
     """Return a page (counted from 0); None when it cannot be read."""
     try:
         page = document[number]
-        text_page = page.get_textpage()
+        text_page, quarter = _upright(page)
     except pypdfium2.PdfiumError:
         return None
     try:
         text = text_page.get_text_range() if text_page.count_chars() else ""
         is_blank = raw.FPDFPage_CountObjects(page) == 0
-        lines = tuple(_lines(text_page, text))
+        lines = tuple(_lines(text_page, text, quarter))
         return Page(lines=lines, fields=tuple(_fields(page)), is_blank=is_blank)
     finally:
         text_page.close()
         page.close()
+
+
+def _upright(page: pypdfium2.PdfPage) -> tuple[pypdfium2.PdfTextPage, int]:
+    """Return the page's text and how many quarters the text is turned on the page.
+
+    PDFium gives lines that run downwards, as the page is shown, in the wrong order: so the page
+    is turned such that they do not.
+    """
+    page.set_rotation(0)
+    text_page = page.get_textpage()
+    angle = raw.FPDFText_GetCharAngle(text_page, 0) if text_page.count_chars() else 0.0
+    quarter = round(2 * angle / math.pi) % 4
+    if quarter == 1:
+        text_page.close()
+        page.set_rotation(90)
+        text_page = page.get_textpage()
+    return text_page, quarter
 
 
 def picture(document: pypdfium2.PdfDocument, number: int) -> bytes:
@@ -61,7 +79,7 @@ def picture(document: pypdfium2.PdfDocument, number: int) -> bytes:
     return b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + b"".join(rows)
 
 
-def _lines(text_page: pypdfium2.PdfTextPage, text: str) -> Iterator[Line]:
+def _lines(text_page: pypdfium2.PdfTextPage, text: str, quarter: int) -> Iterator[Line]:
     has_places = text_page.count_chars() == len(text)
     if has_places and _ARABIC.search(text):
         text = _with_ligatures_in_order(text_page, text)
@@ -71,14 +89,16 @@ def _lines(text_page: pypdfium2.PdfTextPage, text: str) -> Iterator[Line]:
         if shown:
             begin = at + len(line) - len(line.lstrip())
             end = at + len(line.rstrip()) - 1
-            yield _line(text_page, shown, begin, end) if has_places else _unplaced(shown)
+            yield _line(text_page, shown, (begin, end), quarter) if has_places else _unplaced(shown)
         at += len(line) + 2
 
 
-def _line(text_page: pypdfium2.PdfTextPage, text: str, begin: int, end: int) -> Line:
-    left, first_base = _origin(text_page, begin)
-    right, last_base = _origin(text_page, end)
-    _, bottom, _, top = text_page.get_charbox(begin, loose=True)
+def _line(
+    text_page: pypdfium2.PdfTextPage, text: str, span: tuple[int, int], quarter: int
+) -> Line:
+    left, first_base = _turned(_origin(text_page, span[0]), quarter)
+    right, last_base = _turned(_origin(text_page, span[1]), quarter)
+    x0, y0, x1, y1 = text_page.get_charbox(span[0], loose=True)
     if right < left:
         left, right = -left, -right
     return Line(
@@ -87,7 +107,7 @@ def _line(text_page: pypdfium2.PdfTextPage, text: str, begin: int, end: int) -> 
         right=right,
         first_base=first_base,
         last_base=last_base,
-        height=abs(top - bottom),
+        height=abs(x1 - x0) if quarter % 2 else abs(y1 - y0),
     )
 
 
@@ -99,6 +119,12 @@ def _origin(text_page: pypdfium2.PdfTextPage, index: int) -> tuple[float, float]
     x, y = ctypes.c_double(), ctypes.c_double()
     raw.FPDFText_GetCharOrigin(text_page, index, x, y)
     return x.value, y.value
+
+
+def _turned(place: tuple[float, float], quarter: int) -> tuple[float, float]:
+    """Return where a place is when the text is turned upright."""
+    x, y = place
+    return ((x, y), (-y, x), (-x, -y), (y, -x))[quarter]
 
 
 def _with_ligatures_in_order(text_page: pypdfium2.PdfTextPage, text: str) -> str:

@@ -1,0 +1,200 @@
+"""Small documents made on the spot, each with just what a test looks for."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+
+from docx import Document
+from fpdf import FPDF
+
+_OOXML = "http://schemas.openxmlformats.org"
+_RELATIONSHIPS = f"{_OOXML}/package/2006/relationships"
+_OFFICE = f"{_OOXML}/officeDocument/2006/relationships"
+_DRAWING = f"{_OOXML}/drawingml/2006/main"
+_PRESENTATION = f"{_OOXML}/presentationml/2006/main"
+_SHEET = f"{_OOXML}/spreadsheetml/2006/main"
+
+
+def zipped(parts: dict[str, str | bytes]) -> bytes:
+    """Return a ZIP archive with these parts."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+def word(fill) -> bytes:
+    """Return a Word document that ``fill`` has written to."""
+    document = Document()
+    fill(document)
+    file = io.BytesIO()
+    document.save(file)
+    return file.getvalue()
+
+
+def word_xml(body: str, **parts: str) -> bytes:
+    """Return a Word document with this body and further parts, as raw XML."""
+    return zipped(
+        {
+            "[Content_Types].xml": "<Types/>",
+            "word/document.xml": (
+                f'<w:document xmlns:w="{_OOXML}/wordprocessingml/2006/main"'
+                f' xmlns:mc="{_OOXML}/markup-compatibility/2006">'
+                f"<w:body>{body}</w:body></w:document>"
+            ),
+            **parts,
+        }
+    )
+
+
+def _relations(*targets: tuple[str, str]) -> str:
+    items = "".join(
+        f'<Relationship Id="r{number}" Type="{_OFFICE}/{kind}" Target="{target}"/>'
+        for number, (kind, target) in enumerate(targets, start=1)
+    )
+    return f'<Relationships xmlns="{_RELATIONSHIPS}">{items}</Relationships>'
+
+
+def _shape(text: str, placeholder: str = "") -> str:
+    kind = f'<p:nvPr><p:ph type="{placeholder}"/></p:nvPr>' if placeholder else ""
+    lines = "".join(f"<a:p><a:r><a:t>{line}</a:t></a:r></a:p>" for line in text.split("\n"))
+    return f"<p:sp><p:nvSpPr>{kind}</p:nvSpPr><p:txBody>{lines}</p:txBody></p:sp>"
+
+
+def _slide(shapes: str) -> str:
+    return (
+        f'<p:sld xmlns:p="{_PRESENTATION}" xmlns:a="{_DRAWING}"><p:cSld><p:spTree>'
+        f"{shapes}</p:spTree></p:cSld></p:sld>"
+    )
+
+
+def presentation(slides: list[tuple[str, str, str]]) -> bytes:
+    """Return a presentation of (title, body, speaker notes); the files' numbers run backwards."""
+    count = len(slides)
+    parts: dict[str, str | bytes] = {
+        "[Content_Types].xml": "<Types/>",
+        "_rels/.rels": _relations(("officeDocument", "ppt/presentation.xml")),
+        "ppt/_rels/presentation.xml.rels": _relations(
+            *(("slide", f"slides/slide{count - at}.xml") for at in range(count))
+        ),
+        "ppt/presentation.xml": (
+            f'<p:presentation xmlns:p="{_PRESENTATION}" xmlns:r="{_OFFICE}"><p:sldIdLst>'
+            + "".join(f'<p:sldId id="{256 + at}" r:id="r{at + 1}"/>' for at in range(count))
+            + "</p:sldIdLst></p:presentation>"
+        ),
+    }
+    for at, (title, body, notes) in enumerate(slides):
+        number = count - at
+        shapes = _shape(body) + (_shape(title, "title") if title else "") + _shape("7", "sldNum")
+        parts[f"ppt/slides/slide{number}.xml"] = _slide(shapes)
+        if notes:
+            parts[f"ppt/slides/_rels/slide{number}.xml.rels"] = _relations(
+                ("notesSlide", f"../notesSlides/notesSlide{at + 1}.xml")
+            )
+            parts[f"ppt/notesSlides/notesSlide{at + 1}.xml"] = _slide(_shape(notes, "body"))
+    return zipped(parts)
+
+
+def workbook(sheets: dict[str, list[list[str | float]]]) -> bytes:
+    """Return a workbook with these sheets of texts and numbers."""
+    parts: dict[str, str | bytes] = {
+        "[Content_Types].xml": (
+            f'<Types xmlns="{_OOXML}/package/2006/content-types">'
+            '<Default Extension="xml" ContentType="application/xml"/></Types>'
+        ),
+        "_rels/.rels": _relations(("officeDocument", "xl/workbook.xml")),
+        "xl/_rels/workbook.xml.rels": _relations(
+            *(("worksheet", f"worksheets/sheet{n}.xml") for n in range(1, len(sheets) + 1))
+        ),
+        "xl/workbook.xml": (
+            f'<workbook xmlns="{_SHEET}" xmlns:r="{_OFFICE}"><sheets>'
+            + "".join(
+                f'<sheet name="{name}" sheetId="{n}" r:id="r{n}"/>'
+                for n, name in enumerate(sheets, start=1)
+            )
+            + "</sheets></workbook>"
+        ),
+    }
+    for number, rows in enumerate(sheets.values(), start=1):
+        data = "".join(f"<row>{''.join(map(_cell, row))}</row>" for row in rows)
+        parts[f"xl/worksheets/sheet{number}.xml"] = (
+            f'<worksheet xmlns="{_SHEET}"><sheetData>{data}</sheetData></worksheet>'
+        )
+    return zipped(parts)
+
+
+def _cell(value: str | float) -> str:
+    if isinstance(value, str):
+        return f'<c t="inlineStr"><is><t>{value}</t></is></c>'
+    return f"<c><v>{value}</v></c>"
+
+
+def book(pages: dict[str, str]) -> bytes:
+    """Return an EPUB of pages in reading order, which is not that of their names."""
+    items = "".join(
+        f'<item id="{n}" href="{name}" media-type="application/xhtml+xml"/>'
+        for n, name in enumerate(sorted(pages))
+    )
+    order = {name: n for n, name in enumerate(sorted(pages))}
+    spine = "".join(f'<itemref idref="{order[name]}"/>' for name in pages)
+    return zipped(
+        {
+            "mimetype": "application/epub+zip",
+            "META-INF/container.xml": (
+                '<container><rootfiles><rootfile full-path="book/content.opf"/></rootfiles>'
+                "</container>"
+            ),
+            "book/content.opf": (
+                f"<package><manifest>{items}</manifest><spine>{spine}</spine></package>"
+            ),
+            **{f"book/{name}": f"<html><body>{page}</body></html>" for name, page in pages.items()},
+        }
+    )
+
+
+def opendocument(kind: str, body: str) -> bytes:
+    """Return an OpenDocument ("text", "presentation") with this body as raw XML."""
+    names = "office text table draw presentation".split()
+    space = "urn:oasis:names:tc:opendocument:xmlns"
+    spaces = " ".join(
+        f'xmlns:{name}="{space}:{"drawing" if name == "draw" else name}:1.0"' for name in names
+    )
+    return zipped(
+        {
+            "mimetype": f"application/vnd.oasis.opendocument.{kind}",
+            "content.xml": (
+                f"<office:document-content {spaces}><office:body><office:{kind}>{body}"
+                f"</office:{kind}></office:body></office:document-content>"
+            ),
+        }
+    )
+
+
+def pdf(fill) -> bytes:
+    """Return a PDF that ``fill`` has written to; its font is set."""
+    document = FPDF()
+    document.set_font("Helvetica", size=11)
+    fill(document)
+    return bytes(document.output())
+
+
+def raw_pdf(*objects: bytes) -> bytes:
+    """Return a PDF of these objects; the first is the catalogue."""
+    content, places = b"%PDF-1.7\n", []
+    for number, body in enumerate(objects, start=1):
+        places.append(len(content))
+        content += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    return content + (
+        b"xref\n0 %d\n0000000000 65535 f \n%strailer<</Root 1 0 R/Size %d>>\nstartxref\n%d\n%%%%EOF"
+        % (len(objects) + 1, table, len(objects) + 1, len(content))
+    )
+
+
+def pdf_stream(content: bytes) -> bytes:
+    """Return a compressed stream object."""
+    packed = zlib.compress(content, 9)
+    return b"<</Length %d/Filter/FlateDecode>>stream\n%s\nendstream" % (len(packed), packed)
