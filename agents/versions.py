@@ -43,7 +43,12 @@ def choose_version(agent: Agent, body: Mapping[str, Any], access: Access) -> Age
             "Name exactly one of version and alias.",
             code="version.ambiguous",
             errors=[
-                FieldError(field=name, value=value, message="name exactly one of version and alias")
+                FieldError(
+                    field=name,
+                    value=value,
+                    message="name exactly one of version and alias",
+                    allowed="exactly one of version and alias",
+                )
                 for name, value in (("version", number), ("alias", alias))
             ],
         )

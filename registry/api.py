@@ -18,6 +18,7 @@ from registry import requests
 from registry.access import Access, Scope
 from registry.canonical import digest_bytes, digest_json
 from registry.errors import (
+    FieldError,
     Malformed,
     NotFound,
     RegistryError,
@@ -114,7 +115,7 @@ class View(APIView):
         """
         value = self.request.data
         if not isinstance(value, dict):
-            raise Malformed("The body must be a JSON object.", code="json.not_an_object")
+            raise not_an_object(value)
         if allowed:
             requests.refuse_unknown(value, allowed)
         return value
@@ -154,6 +155,19 @@ class View(APIView):
                 "content": _content_of(self.request.data),
             }
         )
+
+
+def not_an_object(value: object) -> Malformed:
+    """Return the error of a body that is JSON and no object."""
+    return Malformed(
+        "The body must be a JSON object.",
+        code="json.not_an_object",
+        errors=[
+            FieldError(
+                field="(body)", value=value, message="must be a JSON object", allowed="object"
+            )
+        ],
+    )
 
 
 def _content_of(data: Any) -> Any:

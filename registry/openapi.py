@@ -209,7 +209,7 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
 
 
 def finish(result: Schema, **_: Any) -> Schema:
-    """Put the schemas into the document that drf-spectacular has generated; bodies are required."""
+    """Put the schemas into the document that drf-spectacular has generated."""
     shared = result["components"]
     shared["schemas"] = dict(sorted(_COMPONENTS.items()))
     shared["responses"] = {
@@ -219,13 +219,19 @@ def finish(result: Schema, **_: Any) -> Schema:
     for methods in result["paths"].values():
         for described in methods.values():
             if "requestBody" in described:
-                described["requestBody"]["required"] = True
+                described["requestBody"]["required"] = _is_needed(described["requestBody"])
             if described.get("description") == described.get("summary"):
                 described.pop("description", None)
             for status, answer in described["responses"].items():
                 if PROBLEM in answer.get("content", {}):
                     described["responses"][status] = {"$ref": f"#/components/responses/{status}"}
     return result
+
+
+def _is_needed(body: Schema) -> bool:
+    """Say whether a body has members that must be there; without any it may be left out."""
+    names = [media["schema"]["$ref"].rpartition("/")[2] for media in body["content"].values()]
+    return any(_COMPONENTS[name].get("required") for name in names)
 
 
 @lru_cache(maxsize=1)

@@ -48,8 +48,17 @@ def _decode(cursor: str, length: int) -> list[Any]:
         or len(values) != length
         or not all(isinstance(value, str | int) for value in values)
     ):
-        raise Invalid.field("cursor", cursor, "is not a cursor of this list")
+        raise _not_a_cursor(cursor)
     return values
+
+
+def _not_a_cursor(cursor: str | None) -> Invalid:
+    return Invalid.field(
+        "cursor",
+        cursor,
+        "is not a cursor of this list",
+        allowed="a cursor that this list has given",
+    )
 
 
 def page(
@@ -71,7 +80,7 @@ def page(
             rows = rows.filter(_after(key, _decode(cursor, len(key))))
             found = list(rows.order_by(*key)[: limit + 1])
         except (ValueError, TypeError, ValidationError, DataError) as error:
-            raise Invalid.field("cursor", cursor, "is not a cursor of this list") from error
+            raise _not_a_cursor(cursor) from error
     else:
         found = list(rows.order_by(*key)[: limit + 1])
     shown = found[:limit]
@@ -101,7 +110,7 @@ def page_of_list(request: Request, items: Sequence[Any]) -> dict[str, Any]:
     cursor = request.query_params.get("cursor")
     start = _decode(cursor, 1)[0] if cursor else 0
     if not isinstance(start, int) or start < 0:
-        raise Invalid.field("cursor", cursor, "is not a cursor of this list")
+        raise _not_a_cursor(cursor)
     end = start + limit
     return {
         "results": list(items[start:end]),

@@ -37,11 +37,11 @@ def text(
     """Return a text member. Raises Invalid for another type, a blank or an over-long one."""
     value = body.get(field, default)
     if value is None:
-        raise Invalid.field(field, None, "is required", code="request.required")
+        raise Invalid.field(field, None, "is required", allowed="string", code="request.required")
     if not isinstance(value, str):
         raise Invalid.field(field, value, "must be a text", allowed="string")
     if not blank and not value.strip():
-        raise Invalid.field(field, value, "must not be empty")
+        raise Invalid.field(field, value, "must not be empty", allowed="a text that is not blank")
     if len(value) > longest:
         raise Invalid.field(
             field, value, f"is over {longest} characters", allowed=f"at most {longest} characters"

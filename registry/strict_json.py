@@ -154,7 +154,10 @@ def loads(content: bytes | str, *, field: str = "") -> Any:
             text = content.decode("utf-8")
         except UnicodeDecodeError as error:
             raise _refuse(
-                f"The {what} is not UTF-8: byte {error.start}.", field=field, code="json.not_utf8"
+                f"The {what} is not UTF-8: byte {error.start}.",
+                field=field,
+                allowed="UTF-8",
+                code="json.not_utf8",
             ) from error
     else:
         text = content

@@ -257,7 +257,12 @@ def _checked_name(name: str) -> str:
             allowed={"minLength": 1, "maxLength": _LONGEST_NAME},
         )
     if any(ord(character) < 32 for character in cleaned):
-        raise Invalid.field("name", name, "must not hold control characters")
+        raise Invalid.field(
+            "name",
+            name,
+            "must not hold control characters",
+            allowed="no characters below U+0020",
+        )
     return cleaned
 
 

@@ -11,7 +11,8 @@ from django.http import QueryDict
 from rest_framework.parsers import MultiPartParser
 
 from registry import requests
-from registry.errors import FieldError, Invalid, Malformed, TooLarge
+from registry.api import not_an_object
+from registry.errors import FieldError, Invalid, TooLarge
 from registry.strict_json import loads
 from retrieval.documents import Upload
 
@@ -58,7 +59,7 @@ def read_upload(data: Any, *, is_new: bool) -> Upload:
     if isinstance(data, QueryDict):
         return _from_parts(data, is_new=is_new)
     if not isinstance(data, dict):
-        raise Malformed("The body must be a JSON object.", code="json.not_an_object")
+        raise not_an_object(data)
     requests.refuse_unknown(data, _MEMBERS)
     name = requests.text(data, "name", default=None if is_new else "", blank=not is_new)
     text = requests.text(data, "text", longest=settings.MAX_JSON_BYTES, blank=True)
