@@ -30,6 +30,7 @@ _BINDING_MEMBERS = (
 )
 _TOOL_MEMBERS = ("id", "type", "name", "description", "parameters", "knowledgeBase")
 _TOOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_EXPRESSION_FORM = "a condition such as region == 'EU', or null for none"
 MOST_BINDINGS = 100
 MOST_TOOLS = 100
 
@@ -321,7 +322,7 @@ def _check_expressions(wanted: Configuration) -> None:
                     field=f"bindings.{position}.expression",
                     value=binding.expression,
                     message=error.message,
-                    allowed=error.allowed,
+                    allowed=_EXPRESSION_FORM if error.allowed is None else error.allowed,
                 )
             )
     if errors:
