@@ -32,6 +32,8 @@ from retrieval import pins, search
 from retrieval.indexing import outdated
 from retrieval.models import KnowledgeBase
 
+OUTDATED = "publish.snapshot_outdated"
+
 
 def publish_draft(
     *,
@@ -110,7 +112,7 @@ def _refuse_outdated(bases: list[KnowledgeBase]) -> None:
         raise Conflict(
             f"Changes are not yet in the snapshot of {names}. Wait for the build, or publish "
             "with acceptOutdated.",
-            code="publish.snapshot_outdated",
+            code=OUTDATED,
             knowledgeBases=[
                 {
                     "id": str(base.pk),

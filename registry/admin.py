@@ -71,7 +71,11 @@ class AuditEventAdmin(ReadOnlyAdmin[AuditEvent]):
 
     @admin.display(description="after")
     def summary(self, event: AuditEvent) -> str:
-        text = json.dumps(event.after, ensure_ascii=False) if event.after else ""
+        said = [
+            f"{name} {value}" if isinstance(value, str | int | float) else name
+            for name, value in (event.after or {}).items()
+        ]
+        text = ", ".join(said)
         return text if len(text) <= _LONGEST_SUMMARY else text[: _LONGEST_SUMMARY - 1] + "…"
 
     @admin.display(description="before")

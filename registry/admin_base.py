@@ -16,7 +16,7 @@ from django.contrib import admin, messages
 from django.contrib.admin.helpers import AdminForm
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -171,13 +171,15 @@ class RegistryAdmin(admin.ModelAdmin[M]):
         **context: Any,
     ) -> TemplateResponse:
         """Return a page of the admin; with ``obj``, one below its tabs."""
+        name = "" if obj is None or tab == "change" else self.display(obj)
         return TemplateResponse(
             request,
             f"admin/{template}",
             {
                 **self.admin_site.each_context(request),
-                "title": title,
-                "subtitle": None,
+                "title": name or title,
+                "subtitle": title if name else None,
+                "here": title,
                 "opts": self.opts,
                 "original": obj,
                 "media": self.media,
@@ -239,6 +241,21 @@ class RegistryAdmin(admin.ModelAdmin[M]):
 def _bound(model_admin: RegistryAdmin[Any], name: str) -> PageView:
     view: PageView = refusals_shown(getattr(type(model_admin), name))
     return lambda request, *args, **kwargs: view(model_admin, request, *args, **kwargs)
+
+
+class SetFilter(admin.SimpleListFilter):
+    """Choose rows by whether ``field`` is set; ``words`` say what unset and set mean."""
+
+    field: str
+    words: tuple[str, str]
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("no", self.words[0]), ("yes", self.words[1])]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if self.value() not in {"no", "yes"}:
+            return queryset
+        return queryset.filter(**{f"{self.field}__isnull": self.value() == "no"})
 
 
 class ReadOnlyAdmin(RegistryAdmin[M]):

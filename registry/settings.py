@@ -177,6 +177,8 @@ LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_I18N = False
 USE_TZ = True
+DATE_FORMAT = "Y-m-d"
+DATETIME_FORMAT = "Y-m-d H:i:s"
 
 STATIC_URL = "static/"
 STATIC_ROOT = DATA_DIR / "static"
@@ -192,6 +194,9 @@ CACHES = {
 
 MAX_UPLOAD_BYTES = _number("MAX_UPLOAD_MB", 50, least=1) * 1024 * 1024
 DATA_UPLOAD_MAX_MEMORY_SIZE = None  # the API's parsers limit bodies and say so by name
+# An admin uploads a folder at once, and saves a draft with all its rows.
+DATA_UPLOAD_MAX_NUMBER_FILES = 1000
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 10_000
 FILE_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
 MAX_JSON_BYTES = _number("MAX_JSON_MB", 55, least=1) * 1024 * 1024
 MAX_CONTEXT_BYTES = 64 * 1024

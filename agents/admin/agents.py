@@ -27,9 +27,10 @@ from agents.admin.looking import publication_of, try_context
 from agents.aliases import move_alias
 from agents.drafting import create_agent, draft_of, update_agent
 from agents.models import Agent, AgentVersion
-from agents.publishing import publish_draft
+from agents.publishing import OUTDATED, publish_draft
 from registry.admin_base import (
     RegistryAdmin,
+    SetFilter,
     access_of,
     actor_of,
     fieldsets,
@@ -42,11 +43,18 @@ from registry.errors import RegistryError, StaleRevision
 _MOVES_PER_PAGE = 50
 
 
+class ArchivedFilter(SetFilter):
+    title = "archived"
+    field = "archived_at"
+    words = ("Not archived", "Archived")
+    parameter_name = "archived"
+
+
 @admin.register(Agent)
 class AgentAdmin(RegistryAdmin[Agent]):
     object_type = "agent"
     list_display = ["slug", "name", "newest_version", "alias_total", "draft", "archived"]
-    list_filter = [("archived_at", admin.EmptyFieldListFilter)]
+    list_filter = [ArchivedFilter]
     search_fields = ["slug", "name"]
     ordering = ["slug"]
     pages = [
@@ -133,7 +141,7 @@ class AgentAdmin(RegistryAdmin[Agent]):
             except RegistryError as error:
                 show_errors(form, error, AGENT_FIELDS)
             else:
-                messages.success(request, f"{agent.slug} was created. Now write its draft.")
+                messages.success(request, f"Agent {agent.slug} was created. Now write its draft.")
                 return HttpResponseRedirect(self.url("draft", agent))
         return self.page(
             request,
@@ -236,6 +244,7 @@ class AgentAdmin(RegistryAdmin[Agent]):
         agent = self.found(request, object_id)
         require_permission(request, "agents.add_agentversion")
         publication = publication_of(agent)
+        outdated = publication.outdated
         initial = {"revision": str(publication.revision)}
         form = PublishForm(request.POST or None, initial=initial)
         if form.is_valid():
@@ -254,6 +263,7 @@ class AgentAdmin(RegistryAdmin[Agent]):
                 )
                 return HttpResponseRedirect(self.url("publish", agent))
             except RegistryError as error:
+                outdated = outdated or error.code == OUTDATED
                 form.add_error(None, error.detail)
             else:
                 messages.success(request, f"Version {version.number} is published.")
@@ -261,7 +271,7 @@ class AgentAdmin(RegistryAdmin[Agent]):
                     reverse("admin:agents_agentversion_change", args=[quote(version.pk)])
                 )
         fields = ["revision", "notes"]
-        if publication.outdated or form.errors:
+        if outdated:
             fields.append("accept_outdated")
         return self.page(
             request,
@@ -315,5 +325,5 @@ class AgentAdmin(RegistryAdmin[Agent]):
         except RegistryError as error:
             show_errors(form, error, ALIAS_FIELDS)
             return False
-        messages.success(request, f"{typed['name']} points to version {typed['version']}.")
+        messages.success(request, f"Alias {typed['name']} points to version {typed['version']}.")
         return True

@@ -19,6 +19,7 @@ from agents.models import Agent
 from registry.access import create_api_key, revoke_api_key
 from registry.admin_base import (
     RegistryAdmin,
+    SetFilter,
     actor_of,
     attempt,
     fieldsets,
@@ -30,11 +31,18 @@ from registry.models import ApiKey
 from retrieval.models import KnowledgeBase
 
 
+class RevokedFilter(SetFilter):
+    title = "state"
+    field = "revoked_at"
+    words = ("Active", "Revoked")
+    parameter_name = "state"
+
+
 @admin.register(ApiKey)
 class ApiKeyAdmin(RegistryAdmin[ApiKey]):
     object_type = "api_key"
     list_display = ["name", "scope", "reach", "prefix", "created_at", "state"]
-    list_filter = ["scope", ("revoked_at", admin.EmptyFieldListFilter)]
+    list_filter = ["scope", RevokedFilter]
     search_fields = ["name", "prefix"]
     ordering = ["name"]
     pages = [("<path:object_id>/revoke/", "revoke_page")]
@@ -126,7 +134,7 @@ class ApiKeyAdmin(RegistryAdmin[ApiKey]):
             attempt(
                 request,
                 lambda: revoke_api_key(actor=actor_of(request), key_id=key.pk),
-                f"{key.name} is revoked; within two seconds nobody gets in with it.",
+                f"The key {key.name} is revoked; within two seconds nobody gets in with it.",
             )
             return HttpResponseRedirect(self.url("change", key))
         return self.page(

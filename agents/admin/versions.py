@@ -28,6 +28,8 @@ from registry.admin_base import (
 from registry.errors import RegistryError
 from retrieval.pins import pinned_snapshots
 
+_AGENT_FILTER = "agent__id__exact"
+
 
 @admin.register(AgentVersion)
 class AgentVersionAdmin(ReadOnlyAdmin[AgentVersion]):
@@ -45,17 +47,28 @@ class AgentVersionAdmin(ReadOnlyAdmin[AgentVersion]):
         """Leave drafts out: they are a page of their agent."""
         return super().get_queryset(request).filter(state="published")
 
+    def get_list_display(self, request: HttpRequest) -> Any:
+        """Return the columns; that of the agent only in a list over several."""
+        columns = [*self.list_display]
+        if _AGENT_FILTER in request.GET:
+            columns.remove("agent")
+        return columns
+
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         context: dict[str, Any] = {}
         try:
-            agent = Agent.objects.filter(pk=UUID(request.GET.get("agent__id__exact", ""))).first()
+            agent = Agent.objects.filter(pk=UUID(request.GET.get(_AGENT_FILTER, ""))).first()
         except ValueError:
             agent = None
         if agent is not None:
             agents: Any = self.admin_site.get_model_admin(Agent)
-            context = {"title": agent.slug, "tabs": agents.tabs_of(agent, "versions")}
+            context = {
+                "title": agent.slug,
+                "tabs": agents.tabs_of(agent, "versions"),
+                "crumbs": agents.crumbs(agent, "versions"),
+            }
         return super().changelist_view(request, {**context, **(extra_context or {})})
 
     def audit_id(self, obj: AgentVersion) -> str:

@@ -34,6 +34,14 @@ def member(value: dict[str, Any], key: object) -> Any:
     return value.get(str(key))
 
 
+@register.filter
+def setting(value: Any) -> Any:
+    """Return the value of a setting as a person says it."""
+    if value is None:
+        return "not set"
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+
+
 @register.simple_tag
 def latest_changes(count: int = 10) -> list[AuditEvent]:
     """Return the newest rows of the audit log."""

@@ -92,6 +92,11 @@ class DocumentAdmin(RegistryAdmin[Document]):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return DocumentList
 
+    def get_list_display(self, request: HttpRequest) -> Any:
+        """Return the columns; that of the knowledge base only in a list over several."""
+        columns = [*self.list_display]
+        return columns[:-1] if _BASE_FILTER in request.GET else columns
+
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
@@ -104,6 +109,7 @@ class DocumentAdmin(RegistryAdmin[Document]):
             {
                 "title": base.name,
                 "tabs": bases.tabs_of(base, "documents"),
+                "crumbs": bases.crumbs(base, "documents"),
                 "standing": standing_of(base),
                 "original": base,
                 **(extra_context or {}),
@@ -298,7 +304,7 @@ class DocumentAdmin(RegistryAdmin[Document]):
                     base=document.knowledge_base,
                     document_id=document.pk,
                 ),
-                f"{document.name} was deleted; it leaves the next snapshot.",
+                f"Deleted {document.name}; it leaves the next snapshot.",
             )
             return HttpResponseRedirect(bases.tab_url(document.knowledge_base, "documents"))
         return self.page(

@@ -110,11 +110,13 @@ class KnowledgeBaseForm(forms.Form):
             self.fields[name].help_text = text
 
     @staticmethod
-    def initial_of(base: KnowledgeBase) -> dict[str, Any]:
-        """Return what the form shows of ``base`` as it is."""
+    def initial_of(base: KnowledgeBase | None) -> dict[str, Any]:
+        """Return what the form shows of ``base`` as it is, or of a new one."""
+        model = base.model.name if base else settings.EMBEDDING_MODEL
+        base = base or KnowledgeBase()
         return {
             "name": base.name,
-            "model": base.model.name,
+            "model": model,
             "strategy": base.chunking_strategy,
             "size": base.chunk_size,
             "overlap": base.chunk_overlap,

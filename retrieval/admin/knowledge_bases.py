@@ -128,16 +128,16 @@ class KnowledgeBaseAdmin(RegistryAdmin[KnowledgeBase]):
         self, request: HttpRequest, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
         self.require(request, "add")
-        form = KnowledgeBaseForm(
-            request.POST or None, initial=KnowledgeBaseForm.initial_of(KnowledgeBase())
-        )
+        form = KnowledgeBaseForm(request.POST or None, initial=KnowledgeBaseForm.initial_of(None))
         if form.is_valid():
             try:
                 base = create_knowledge_base(actor=actor_of(request), values=form.values())
             except RegistryError as error:
                 show_errors(form, error, KNOWLEDGE_BASE_FIELDS)
             else:
-                messages.success(request, f"{base.name} was created. Now upload its documents.")
+                messages.success(
+                    request, f"Knowledge base {base.name} was created. Now upload its documents."
+                )
                 return HttpResponseRedirect(self.url("upload", base))
         return self.page(
             request,
@@ -216,6 +216,7 @@ class KnowledgeBaseAdmin(RegistryAdmin[KnowledgeBase]):
                 (None, ["query", ("top_k", "confidence_threshold"), "snapshot"], ""),
             ),
             answer=answer,
+            submit="Ask",
         )
 
     # -- acting --------------------------------------------------------------------------------
@@ -264,7 +265,7 @@ class KnowledgeBaseAdmin(RegistryAdmin[KnowledgeBase]):
             deleted = attempt(
                 request,
                 lambda: delete_knowledge_base(actor=actor_of(request), knowledge_base_id=base.pk),
-                f"{base.name} was deleted.",
+                f"Deleted {base.name} with everything in it.",
             )
             return HttpResponseRedirect(
                 self.url("changelist") if deleted else self.url("change", base)

@@ -27,14 +27,13 @@ class IndexSnapshotAdmin(ReadOnlyAdmin[IndexSnapshot]):
     object_type = "knowledge_base"
     list_display = [
         "number_of",
-        "base",
         "state_of",
-        "document_count",
-        "chunk_count",
-        "failed_count",
+        "documents",
+        "chunks",
+        "failed",
         "pin_total",
         "started_at",
-        "ended_at",
+        "base",
     ]
     list_filter = ["state", "knowledge_base"]
     list_select_related = ["knowledge_base"]
@@ -43,6 +42,11 @@ class IndexSnapshotAdmin(ReadOnlyAdmin[IndexSnapshot]):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[IndexSnapshot]:
         return super().get_queryset(request).annotate(pinned=Count("pins"))
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        """Return the columns; that of the knowledge base only in a list over several."""
+        columns = [*self.list_display]
+        return columns[:-1] if _BASE_FILTER in request.GET else columns
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -54,7 +58,11 @@ class IndexSnapshotAdmin(ReadOnlyAdmin[IndexSnapshot]):
         context: dict[str, Any] = {}
         if base is not None:
             bases: Any = self.admin_site.get_model_admin(KnowledgeBase)
-            context = {"title": base.name, "tabs": bases.tabs_of(base, "snapshots")}
+            context = {
+                "title": base.name,
+                "tabs": bases.tabs_of(base, "snapshots"),
+                "crumbs": bases.crumbs(base, "snapshots"),
+            }
         return super().changelist_view(request, {**context, **(extra_context or {})})
 
     def audit_id(self, obj: IndexSnapshot) -> str:
@@ -89,6 +97,18 @@ class IndexSnapshotAdmin(ReadOnlyAdmin[IndexSnapshot]):
             snapshot.detail,
             snapshot.state,
         )
+
+    @admin.display(description="documents", ordering="document_count")
+    def documents(self, snapshot: IndexSnapshot) -> int:
+        return snapshot.document_count
+
+    @admin.display(description="chunks", ordering="chunk_count")
+    def chunks(self, snapshot: IndexSnapshot) -> int:
+        return snapshot.chunk_count
+
+    @admin.display(description="failed", ordering="failed_count")
+    def failed(self, snapshot: IndexSnapshot) -> int:
+        return snapshot.failed_count
 
     @admin.display(description="held by versions", ordering="pinned")
     def pin_total(self, snapshot: Any) -> int:

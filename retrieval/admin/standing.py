@@ -40,6 +40,8 @@ class Standing:
     build: dict[str, Any] | None
     # Sentences about what was accepted and is not in the current snapshot
     not_applied: list[str]
+    # How many accepted changes the running build does not look at any more
+    waiting: int
     # The newest build, where it ended without a result
     ended_badly: IndexSnapshot | None
     documents: int
@@ -59,6 +61,11 @@ def standing_of(base: KnowledgeBase) -> Standing:
     return Standing(
         build=build.as_json() if build else None,
         not_applied=_not_applied(base),
+        waiting=(
+            base.content_revision - newest.content_revision
+            if newest is not None and newest.state == "building"
+            else 0
+        ),
         ended_badly=(
             newest
             if build is None and newest is not None and newest.state in {"failed", "cancelled"}
@@ -79,11 +86,11 @@ def _not_applied(base: KnowledgeBase) -> list[str]:
     current = base.current_snapshot
     if current is None:
         return []
-    found = []
+    found: list[str] = []
     wanted = chunking_of(base)
     if current.chunking != wanted.recipe:
         found.append(
-            f"Chunking {_cut(wanted)} is not yet applied: what is searched was cut "
+            f"Chunking {_cut(wanted)} is not yet applied: what is searched was cut by "
             f"{_cut(Chunking.from_recipe(current.chunking))}."
         )
     if current.model_id != base.model_id:
