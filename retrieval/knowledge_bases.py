@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 from registry import audit, requests
 from registry.access import Access
 from registry.actors import Actor
-from registry.errors import Conflict, Invalid, NotFound
+from registry.errors import Conflict, FieldError, Invalid, NotFound
 from retrieval import reranking
 from retrieval.chunking import Chunking
 from retrieval.embedding_models import known_model
@@ -245,5 +245,16 @@ def _described(base: KnowledgeBase) -> dict[str, Any]:
 
 def _name_taken(name: str, error: IntegrityError) -> Exception:
     if "retrieval_knowledgebase_name" in str(error):
-        return Conflict(f"There is already a knowledge base named {name!r}.", code=NAME_TAKEN)
+        return Conflict(
+            f"There is already a knowledge base named {name!r}.",
+            code=NAME_TAKEN,
+            errors=[
+                FieldError(
+                    field="name",
+                    value=name,
+                    message="is the name of another knowledge base",
+                    allowed="a name that no knowledge base has",
+                )
+            ],
+        )
     return error
