@@ -148,7 +148,7 @@ class Client:
                 "tools": [{"type": "rag", "name": "search", "knowledgeBase": base}],
             },
         )
-        return int(self.call("POST", f"/agents/{slug}/publish", json={})["version"])
+        return int(self.call("POST", f"/agents/{slug}/publish", json={})["number"])
 
     def ask(self, slug: str, version: int, query: str, **more: Any) -> dict[str, Any]:
         return dict(

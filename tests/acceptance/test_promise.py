@@ -53,7 +53,7 @@ def test_version__knowledge_base_changes_and_server_restarts__answers_byte_for_b
     for name in names[8:12]:
         publisher.call("DELETE", f"{at}/documents/{documents[name]}")
     publisher.wait_for_build(base)
-    assert publisher.call("POST", f"/agents/{_SLUG}/publish", json={})["version"] == 2
+    assert publisher.call("POST", f"/agents/{_SLUG}/publish", json={})["number"] == 2
 
     changed = {question: publisher.answer_bytes(_SLUG, 1, question) for question in questions}
     second = {question: publisher.answer_bytes(_SLUG, 2, question) for question in questions}
