@@ -121,3 +121,9 @@ def _workers() -> str | None:
 def _worker_answers(moment: int) -> bool:
     """Ask the workers, at most once per ``moment``: probes come often, and silence takes long."""
     return bool(current_app.control.ping(timeout=_PING_SECONDS, limit=1))
+
+
+def forget() -> None:
+    """Forget what earlier probes have found."""
+    _migrated.clear()
+    _worker_answers.cache_clear()

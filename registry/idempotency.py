@@ -39,7 +39,12 @@ def answer_once(
     came with another request. Errors of ``work`` are not kept: the request may be tried again.
     """
     if not 0 < len(key) <= _LONGEST_KEY:
-        raise Invalid.field("Idempotency-Key", key, f"must have 1 to {_LONGEST_KEY} characters")
+        raise Invalid.field(
+            "Idempotency-Key",
+            key,
+            f"must have 1 to {_LONGEST_KEY} characters",
+            allowed={"minLength": 1, "maxLength": _LONGEST_KEY},
+        )
     kept = _kept(api_key, key, request_digest)
     if kept is not None:
         return kept

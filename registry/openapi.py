@@ -180,7 +180,8 @@ def operation(
         status: OpenApiResponse(response=schema, description=_described(status))
         for status, schema in answers.items()
     }
-    for status in sorted({401, 403, *errors}):
+    everywhere = {401, 403, 503} | ({409, 422} if writes else set())
+    for status in sorted({*everywhere, *errors}):
         responses[(status, PROBLEM)] = ref("Problem")
     decorate: Callable[[F], F] = extend_schema(
         operation_id=operation_id,

@@ -76,7 +76,7 @@ class Retrieve(VersionView):
         tag=_TAG,
         body=ref("Retrieve"),
         answers={200: ref("Retrieved")},
-        errors=(400, 404, 415, 422, 503),
+        errors=(400, 404, 415, 422),
     )
     def post(self, request: Request, **_: Any) -> Response:
         body = self.body(*_WHICH, *questions.MEMBERS, "context", "conversationId")
@@ -103,7 +103,7 @@ class CallTool(VersionView):
         tag=_TAG,
         body=ref("Call"),
         answers={200: ref("Called")},
-        errors=(400, 404, 409, 415, 422, 503),
+        errors=(400, 404, 409, 415, 422),
     )
     def post(self, request: Request, **_: Any) -> Response:
         body = self.body(*_WHICH, *questions.MEMBERS, "context", "conversationId")

@@ -59,7 +59,7 @@ class KnowledgeBases(View):
         tag=_TAG,
         body=ref("KnowledgeBaseCreate"),
         answers={201: ref("KnowledgeBase")},
-        errors=(400, 409, 415, 422, 503),
+        errors=(400, 409, 415, 422),
         writes=True,
     )
     def post(self, request: Request) -> Response:
@@ -94,7 +94,7 @@ class KnowledgeBaseDetail(KnowledgeBaseView):
         tag=_TAG,
         body=ref("KnowledgeBaseChange"),
         answers={200: ref("KnowledgeBase")},
-        errors=(400, 404, 409, 415, 422, 503),
+        errors=(400, 404, 409, 415, 422),
         writes=True,
     )
     def patch(self, request: Request, **_: Any) -> Response:

@@ -96,7 +96,7 @@ class Trial(KnowledgeBaseView):
         tag=_TAG,
         body=ref("Trial"),
         answers={200: ref("TrialAnswer")},
-        errors=(400, 404, 409, 415, 422, 503),
+        errors=(400, 404, 409, 415, 422),
     )
     def post(self, request: Request, **_: Any) -> Response:
         base = self.knowledge_base()
