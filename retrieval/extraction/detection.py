@@ -18,7 +18,8 @@ _TAIL = 2048
 _EXTENSION = re.compile(r"[^/\\]\.([A-Za-z][A-Za-z0-9]{0,9})\Z")
 _OLE_ENTRY = 128
 _HTML_HEAD = re.compile(
-    rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html[\s>])", re.I | re.S
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html[\s>])",
+    re.I | re.S,
 )
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 # Control characters that texts do hold: tab, line ends, form feed, escape (terminal logs, JIS)

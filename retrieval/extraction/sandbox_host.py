@@ -26,6 +26,8 @@ EXIT_EXCEPTION = 70
 EXIT_MEMORY = 71
 EXIT_OUTPUT = 72
 _OPEN_FILES = 64
+# No file of the host has a higher number: it opens but a few
+_MOST_FILES = 256
 _SET_PARENT_DEATH_SIGNAL = 1
 
 
@@ -119,6 +121,7 @@ def _become_child(
         nothing = os.open(os.devnull, os.O_RDWR)
         for target, file in ((0, nothing), (1, nothing), (2, errors)):
             os.dup2(file, target)
+        _close_all_but(source, output)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         with os.fdopen(source, "rb") as file_of_content:
@@ -139,6 +142,14 @@ def _become_child(
         sys.excepthook(*sys.exc_info())
     finally:
         os._exit(exit_code)
+
+
+def _close_all_but(*kept: int) -> None:
+    """Close what the host holds: above all the socket to its caller."""
+    first = 3
+    for file in (*sorted(kept), _MOST_FILES):
+        os.closerange(first, file)
+        first = file + 1
 
 
 def _die_with_the_host() -> None:

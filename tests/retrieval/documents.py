@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
+from collections.abc import Callable
+from typing import Any
 
 from docx import Document
 from fpdf import FPDF
@@ -26,7 +28,7 @@ def zipped(parts: dict[str, str | bytes]) -> bytes:
     return file.getvalue()
 
 
-def word(fill) -> bytes:
+def word(fill: Callable[[Any], object]) -> bytes:
     """Return a Word document that ``fill`` has written to."""
     document = Document()
     fill(document)
@@ -157,7 +159,7 @@ def book(pages: dict[str, str]) -> bytes:
 
 def opendocument(kind: str, body: str) -> bytes:
     """Return an OpenDocument ("text", "presentation") with this body as raw XML."""
-    names = "office text table draw presentation".split()
+    names = ["office", "text", "table", "draw", "presentation"]
     space = "urn:oasis:names:tc:opendocument:xmlns"
     spaces = " ".join(
         f'xmlns:{name}="{space}:{"drawing" if name == "draw" else name}:1.0"' for name in names
@@ -173,7 +175,7 @@ def opendocument(kind: str, body: str) -> bytes:
     )
 
 
-def pdf(fill) -> bytes:
+def pdf(fill: Callable[[FPDF], object]) -> bytes:
     """Return a PDF that ``fill`` has written to; its font is set."""
     document = FPDF()
     document.set_font("Helvetica", size=11)

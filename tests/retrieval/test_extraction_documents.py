@@ -1,7 +1,7 @@
 """Every document of the shared folder gives what its index says, on the page that it says.
 
-Passed: see ``EXCEPTIONS`` for what does not, each with its cause. The index is described in the
-README beside it.
+62 of its 63 rows hold to the letter; ``EXCEPTIONS`` has the other with its cause. The index is
+described in the README beside it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from registry.errors import RegistryError
 from retrieval.extraction import Extracted, ExtractionFailed, detect_type, extract
 from tests.data import SHARED_DATA, shared_data
 
-EXCEPTIONS: dict[str, str] = {}
+# What the index says and a right extraction does not give, with the cause
+EXCEPTIONS = {
+    "files/slides-notes.pptx": (
+        "page 3, not 2: the index counts the parts that hold notes, and the second of these "
+        "belongs to the third slide, as its text says too"
+    ),
+}
 REFUSED_AT_UPLOAD = {"document.empty", "document.unreadable", "document.unsupported_type"}
 FAILURES = {
     "password": {"extraction.password_required"},
@@ -30,7 +36,7 @@ FAILURES = {
 }
 
 
-def rows():
+def rows() -> list[dict[str, str]]:
     index = SHARED_DATA / "docs" / "INDEX.tsv"
     if not index.exists():
         return []
@@ -55,7 +61,7 @@ def outcome(file: str) -> Extracted | str:
         return error.code
 
 
-def places(row) -> tuple[int | None, str | None]:
+def places(row: dict[str, str]) -> tuple[int | None, str | None]:
     """Return the page and the section that the index asks for."""
     part = row["page_or_part"]
     if row["format"] == "pptx" and part:
@@ -77,7 +83,9 @@ def test_document__of_the_index__gives_what_the_index_expects(row):
     phrase = normalised(row["phrase"])
     found = [s for s in result.segments if phrase in normalised(s.text)]
     assert found, "the phrase is not in the text"
-    if page is not None:
+    if row["file"] in EXCEPTIONS:
+        assert f"page {found[0].page}, not {page}" in EXCEPTIONS[row["file"]]
+    elif page is not None:
         assert page in {segment.page for segment in found}
         if row["check"] == "ok, only there":
             assert {segment.page for segment in found} == {page}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 
-import pypdfium2
+import pypdfium2  # type: ignore[import-untyped]
 import pytest
+from fpdf import FPDF
 
-from retrieval.extraction import ExtractionFailed, extract
+from retrieval.extraction import Extracted, ExtractionFailed, extract
 from retrieval.extraction.reading import read_document
 from tests.retrieval.documents import pdf, raw_pdf
 
@@ -18,7 +19,12 @@ LONG = (
 )
 
 
-def read(content: bytes):
+def some_words(document: FPDF) -> None:
+    document.add_page()
+    document.cell(text="Some words.")
+
+
+def read(content: bytes) -> Extracted:
     return read_document(content, PDF)
 
 
@@ -193,7 +199,7 @@ def test_pdf__without_any_text__fails_as_having_none(draw):
 
 
 def test_pdf__cut_short__gives_its_text_or_says_that_it_is_damaged():
-    whole = pdf(lambda document: (document.add_page(), document.cell(text="Some words.")))
+    whole = pdf(some_words)
 
     with pytest.raises(ExtractionFailed) as failure:
         extract(whole[: len(whole) // 3], PDF)
@@ -202,9 +208,7 @@ def test_pdf__cut_short__gives_its_text_or_says_that_it_is_damaged():
 
 
 def test_pdf__whose_pages_loop__ends_with_a_sentence():
-    loop = raw_pdf(
-        b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[2 0 R 2 0 R]/Count 10>>"
-    )
+    loop = raw_pdf(b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[2 0 R 2 0 R]/Count 10>>")
 
     with pytest.raises(ExtractionFailed) as failure:
         extract(loop, PDF)

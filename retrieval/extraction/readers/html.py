@@ -63,7 +63,7 @@ def read_html(content: bytes, reading: Reading) -> None:
     root = parse(decoded_text(content, reading, declared))
     if root is None:
         raise NoText
-    title = (root.findtext(".//title") or "").strip()
+    title = (root.findtext("./head/title") or "").strip()
     if title and not _FILE_NAME.fullmatch(title) and not _has_main_heading(root):
         reading.outline.heading(0, title)
     write_page(root, reading.outline)

@@ -1,7 +1,7 @@
 """Old and rare formats, read by kreuzberg: RTF, Word 97, and spreadsheets of every kind.
 
-The one importer of kreuzberg. It writes rich text as Markdown, with escapes, so that headings,
-lists and tables are read from that; of spreadsheets it gives the cells.
+The one importer of kreuzberg, which gives the headings, paragraphs and tables of rich text and
+the cells of spreadsheets.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ import os
 import re
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import kreuzberg
 
 from retrieval.extraction import media_types as types
 from retrieval.extraction.archives import SIGNATURE, Archive, BrokenArchive
 from retrieval.extraction.ocr import Ocr
+from retrieval.extraction.outline import Outline
 from retrieval.extraction.reader import Reading
-from retrieval.extraction.readers.markdown import write_markdown
 from retrieval.extraction.results import Damaged, PasswordRequired, TextTooLarge
-from retrieval.extraction.tables import spreadsheet_text
+from retrieval.extraction.tables import spreadsheet_text, table_text
 
 _PASSWORD = re.compile(r"password|encrypt", re.I)
 _SHEETS = (types.XLSX, types.XLSB, types.XLS, types.ODS)
@@ -53,14 +54,34 @@ def recognise(picture: bytes, ocr: Ocr) -> str:
 
 
 def _read_rich_text(media_type: str, content: bytes, reading: Reading) -> None:
-    result = _extract(media_type, content, output_format="markdown")
-    write_markdown(result.content, reading.outline)
+    result = _extract(media_type, content)
+    structure: Any = result.document or {}
+    for node in structure.get("nodes", ()):
+        _write_node(node["content"], reading.outline)
+    if reading.outline.is_empty:
+        reading.outline.block(result.content)
+
+
+def _write_node(node: dict[str, Any], outline: Outline) -> None:
+    kind, text = node["node_type"], node.get("text") or ""
+    if kind in ("title", "heading"):
+        outline.heading(int(node.get("level") or 0), text)
+    elif kind == "table":
+        rows: dict[int, dict[int, str]] = {}
+        for cell in node["grid"]["cells"]:
+            rows.setdefault(cell["row"], {})[cell["col"]] = cell["content"]
+        table = [[row.get(at, "") for at in range(max(row) + 1)] for _, row in sorted(rows.items())]
+        outline.block(table_text(table))
+    elif kind == "list_item":
+        outline.block(f"- {text}")
+    else:
+        outline.block(text)
 
 
 def _read_sheets(media_type: str, content: bytes, reading: Reading) -> None:
     if content.startswith(SIGNATURE):
         _check_size(content)
-    result = _extract(media_type, content, output_format="plain")
+    result = _extract(media_type, content)
     names = list((result.metadata or {}).get("sheet_names") or [])
     outline = reading.outline
     for table in result.tables:
@@ -72,9 +93,9 @@ def _read_sheets(media_type: str, content: bytes, reading: Reading) -> None:
         outline.block(spreadsheet_text([[_cell(cell) for cell in row] for row in table.cells]))
 
 
-def _extract(media_type: str, content: bytes, *, output_format: str) -> kreuzberg.ExtractionResult:
+def _extract(media_type: str, content: bytes) -> kreuzberg.ExtractionResult:
     config = kreuzberg.ExtractionConfig(
-        use_cache=False, enable_quality_processing=False, output_format=output_format
+        use_cache=False, enable_quality_processing=False, include_document_structure=True
     )
     try:
         return kreuzberg.extract_bytes_sync(content, media_type, config=config)

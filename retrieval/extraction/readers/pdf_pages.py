@@ -93,9 +93,7 @@ def _lines(text_page: pypdfium2.PdfTextPage, text: str, quarter: int) -> Iterato
         at += len(line) + 2
 
 
-def _line(
-    text_page: pypdfium2.PdfTextPage, text: str, span: tuple[int, int], quarter: int
-) -> Line:
+def _line(text_page: pypdfium2.PdfTextPage, text: str, span: tuple[int, int], quarter: int) -> Line:
     left, first_base = _turned(_origin(text_page, span[0]), quarter)
     right, last_base = _turned(_origin(text_page, span[1]), quarter)
     x0, y0, x1, y1 = text_page.get_charbox(span[0], loose=True)

@@ -1,0 +1,247 @@
+"""Office documents, books and mails made here: pages, sections, tables, notes."""
+
+from __future__ import annotations
+
+import pytest
+
+from retrieval.extraction import Extracted, ExtractionFailed, detect_type
+from retrieval.extraction.reading import read_document
+from tests.retrieval import documents
+
+
+def read(name: str, content: bytes) -> Extracted:
+    return read_document(content, detect_type(name=name, content=content).media_type)
+
+
+def outline(result: Extracted) -> list[tuple[str | None, str]]:
+    return [(segment.section, segment.text) for segment in result.segments]
+
+
+def test_word__with_headings__has_their_path_as_section():
+    def fill(document):
+        document.add_heading("Handbook", level=0)
+        document.add_paragraph("About us.")
+        document.add_heading("Refunds", level=1)
+        document.add_heading("Returns by post", level=2)
+        document.add_paragraph("Send it.")
+        document.add_paragraph("in a box", style="List Bullet")
+        document.add_heading("Warranty", level=1)
+        document.add_paragraph("Two years.")
+
+    assert outline(read("a.docx", documents.word(fill))) == [
+        ("Handbook", "Handbook\n\nAbout us."),
+        (
+            "Handbook > Refunds > Returns by post",
+            "Refunds\n\nReturns by post\n\nSend it.\n\nin a box",
+        ),
+        ("Handbook > Warranty", "Warranty\n\nTwo years."),
+    ]
+
+
+def test_word__with_a_style_based_on_a_heading__takes_it_for_one():
+    def fill(document):
+        style = document.styles.add_style("Our Heading", 1)
+        style.base_style = document.styles["Heading 1"]
+        document.add_paragraph("Refunds", style="Our Heading")
+        document.add_paragraph("Money.")
+
+    assert outline(read("a.docx", documents.word(fill))) == [("Refunds", "Refunds\n\nMoney.")]
+
+
+def test_word__with_a_table__keeps_its_rows_and_what_is_nested():
+    def fill(document):
+        table = document.add_table(2, 2)
+        for cell, text in zip(table._cells, ("Plan", "Price", "Basic", "5 | 6"), strict=True):
+            cell.text = text
+        inner = table.cell(1, 0).add_table(1, 2)
+        inner.cell(0, 0).text, inner.cell(0, 1).text = "in", "side"
+
+    assert outline(read("a.docx", documents.word(fill))) == [
+        (None, "| Plan | Price |\n| Basic in side | 5 \\| 6 |")
+    ]
+
+
+def test_word__with_changes_boxes_and_notes__keeps_what_a_reader_sees():
+    body = (
+        "<w:p><w:r><w:t>kept </w:t></w:r><w:ins><w:r><w:t>new</w:t></w:r></w:ins>"
+        "<w:del><w:r><w:delText>gone</w:delText></w:r></w:del>"
+        "<w:r><w:rPr><w:vanish/></w:rPr><w:t>hidden</w:t></w:r>"
+        "<w:r><w:tab/><w:t>x</w:t><w:noBreakHyphen/><w:t>y</w:t><w:softHyphen/><w:t>z</w:t></w:r>"
+        '<w:r><w:instrText>PAGE</w:instrText></w:r><w:r><w:footnoteReference w:id="2"/></w:r>'
+        "<mc:AlternateContent><mc:Choice><w:txbxContent><w:p><w:r><w:t>box</w:t></w:r></w:p>"
+        "</w:txbxContent></mc:Choice><mc:Fallback><w:txbxContent><w:p><w:r><w:t>box</w:t></w:r>"
+        "</w:p></w:txbxContent></mc:Fallback></mc:AlternateContent></w:p>"
+        "<w:sdt><w:sdtContent><w:p><w:r><w:t>control</w:t></w:r></w:p></w:sdtContent></w:sdt>"
+    )
+    note = "<w:p><w:r><w:t>at the foot</w:t></w:r></w:p>"
+    word = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    content = documents.word_xml(
+        body,
+        **{
+            "word/_rels/document.xml.rels": (
+                '<R><Relationship Id="f" Type="x/footnotes" Target="footnotes.xml"/></R>'
+            ),
+            "word/footnotes.xml": (
+                f'<w:footnotes xmlns:w="{word}"><w:footnote w:type="separator" w:id="1"/>'
+                f'<w:footnote w:id="2">{note}</w:footnote></w:footnotes>'
+            ),
+        },
+    )
+
+    assert outline(read("a.docx", content)) == [
+        (None, "kept new\tx-yz\n\nbox\n\nNote: at the foot\n\ncontrol")
+    ]
+
+
+def test_word__whose_xml_asks_for_a_file_of_the_server__does_not_get_it(tmp_path):
+    secret = tmp_path / "secret.txt"
+    secret.write_text("of the server")
+    body = "<w:p><w:r><w:t>x&file;y</w:t></w:r></w:p>"
+    document = documents.word_xml(body)
+    content = documents.zipped(
+        {
+            "[Content_Types].xml": "<Types/>",
+            "word/document.xml": (
+                f'<!DOCTYPE d [<!ENTITY file SYSTEM "{secret.as_uri()}">]>'
+                '<w:document xmlns:w="urn:w"><w:body>' + body + "</w:body></w:document>"
+            ),
+        }
+    )
+    assert len(document) > 100
+
+    assert outline(read("a.docx", content)) == [(None, "x")]
+
+
+def test_slides__in_an_order_of_their_own__have_page_title_and_notes():
+    content = documents.presentation(
+        [
+            ("Refunds", "Money comes back.\nIn days.", "Say it slowly."),
+            ("", "No title here.", ""),
+            ("Warranty", "Two years.", ""),
+        ]
+    )
+
+    result = read("a.pptx", content)
+
+    assert [(s.page, s.section, s.text) for s in result.segments] == [
+        (1, "Refunds", "Refunds\n\nMoney comes back.\nIn days."),
+        (1, "Refunds > Speaker notes", "Speaker notes\n\nSay it slowly."),
+        (2, None, "No title here."),
+        (3, "Warranty", "Warranty\n\nTwo years."),
+    ]
+    assert result.pages == 3
+
+
+def test_workbook__of_several_sheets__has_the_sheet_as_section_and_rows_as_lines():
+    content = documents.workbook(
+        {"Prices": [["Plan", "Price"], ["Basic", 5.5]], "Empty": [], "Places": [["Łódź"]]}
+    )
+
+    assert outline(read("a.xlsx", content)) == [
+        ("Prices", "Plan\tPrice\nBasic\t5.5"),
+        ("Places", "Łódź"),
+    ]
+
+
+def test_book__of_several_pages__is_read_in_its_own_order():
+    content = documents.book(
+        {
+            "z.xhtml": "<h1>One</h1><p>First.</p>",
+            "a.xhtml": "<p>Still one.</p><h2>Part</h2><p>Second.</p>",
+            "b.xhtml": "<h1>Two</h1><p>Third.</p>",
+        }
+    )
+
+    assert outline(read("a.epub", content)) == [
+        ("One", "One\n\nFirst.\n\nStill one."),
+        ("One > Part", "Part\n\nSecond."),
+        ("Two", "Two\n\nThird."),
+    ]
+
+
+def test_opendocument_text__with_headings__has_their_path_as_section():
+    body = (
+        '<text:h text:outline-level="1">Refunds</text:h><text:p>a<text:s text:c="2"/>b<text:tab/>c'
+        "<text:note><text:note-citation>1</text:note-citation><text:note-body><text:p>foot</text:p>"
+        '</text:note-body></text:note></text:p><text:h text:outline-level="2">By post</text:h>'
+        "<text:list><text:list-item><text:p>one</text:p><text:list><text:list-item><text:p>two"
+        "</text:p></text:list-item></text:list></text:list-item></text:list>"
+        "<table:table><table:table-row><table:table-cell><text:p>x</text:p></table:table-cell>"
+        '<table:table-cell table:number-columns-repeated="2"><text:p>y</text:p></table:table-cell>'
+        "</table:table-row></table:table>"
+    )
+
+    assert outline(read("a.odt", documents.opendocument("text", body))) == [
+        ("Refunds", "Refunds\n\na  b\tc\n\nNote: foot"),
+        ("Refunds > By post", "By post\n\n- one\n  - two\n\n| x | y | y |"),
+    ]
+
+
+def test_opendocument_slides__with_notes__have_page_title_and_notes():
+    body = (
+        '<draw:page><draw:frame presentation:class="title"><draw:text-box><text:p>Refunds</text:p>'
+        "</draw:text-box></draw:frame><draw:frame><draw:text-box><text:p>Money.</text:p>"
+        "</draw:text-box></draw:frame><presentation:notes><draw:frame><draw:text-box><text:p>Slowly."
+        "</text:p></draw:text-box></draw:frame></presentation:notes></draw:page><draw:page>"
+        "<draw:frame><draw:text-box><text:p>Two.</text:p></draw:text-box></draw:frame></draw:page>"
+    )
+
+    result = read("a.odp", documents.opendocument("presentation", body))
+
+    assert [(s.page, s.section, s.text) for s in result.segments] == [
+        (1, "Refunds", "Refunds\n\nMoney."),
+        (1, "Refunds > Speaker notes", "Speaker notes\n\nSlowly."),
+        (2, None, "Two."),
+    ]
+
+
+def test_rtf__with_headings_and_marks__has_sections_and_the_words_as_they_are():
+    content = (
+        rb"{\rtf1\ansi\ansicpg1252{\stylesheet{\s1 heading 1;}}{\pard\s1\outlinelevel0 Refunds\par}"
+        rb"{\pard a*b*c <x> _y_ caf\'e9 \u8364?5 # no\par}}"
+    )
+
+    assert outline(read("a.rtf", content)) == [("Refunds", "Refunds\n\na*b*c <x> _y_ café €5 # no")]
+
+
+def test_mail__in_html_with_attachments__is_read_with_what_is_text():
+    content = (
+        b"From: =?utf-8?q?J=C3=BCrgen?= <j@example.org>\r\nSubject: Refund\r\n"
+        b"Content-Type: multipart/mixed; boundary=b\r\n\r\n"
+        b"--b\r\nContent-Type: text/html; charset=iso-8859-1\r\n"
+        b"Content-Transfer-Encoding: quoted-printable\r\n\r\n<p>Sch=F6ne <b>Gr=FC=DFe</b></p>\r\n"
+        b"--b\r\nContent-Type: text/plain\r\nContent-Disposition: attachment; filename=n.txt\r\n\r\n"
+        b"noted\r\n--b\r\nContent-Type: image/png\r\n"
+        b"Content-Disposition: attachment; filename=p.png\r\n\r\nxx\r\n"
+        b"--b\r\nContent-Type: message/rfc822\r\n\r\nSubject: Inner\r\n\r\nforwarded\r\n--b--\r\n"
+    )
+
+    result = read("a.eml", content)
+
+    assert outline(result) == [
+        ("Refund", "Refund\n\nFrom: Jürgen <j@example.org>\n\nSchöne Grüße"),
+        ("Refund > n.txt", "n.txt\n\nnoted"),
+        ("Refund > Inner", "Inner\n\nforwarded"),
+    ]
+    assert result.notices == ("The attachment 'p.png' was not read: upload it by itself.",)
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.xlsx", "a.pptx"])
+def test_office_document__under_a_password__says_that_one_is_needed(name):
+    stream = "EncryptedPackage".encode("utf-16-le").ljust(128, b"\0")
+    content = bytes.fromhex("d0cf11e0a1b11ae1").ljust(512, b"\0") + stream
+
+    with pytest.raises(ExtractionFailed) as failure:
+        read(name, content)
+
+    assert failure.value.code == "extraction.password_required"
+
+
+def test_office_document__with_a_broken_part__says_that_it_is_damaged():
+    content = documents.word_xml("<w:p><w:r><w:t>never closed")
+
+    with pytest.raises(ExtractionFailed) as failure:
+        read("a.docx", content)
+
+    assert failure.value.code == "extraction.damaged"
+    assert "word/document.xml" in failure.value.sentence
