@@ -55,7 +55,7 @@ SCAN_WORK: Final = 4
 ELEMENT_WORK: Final = 64
 
 # Static checks: evaluations of single parts, and combinations of values that are tried.
-MAX_TRIALS: Final = 2_000
+MAX_TRIALS: Final = 1_000
 MAX_COMBINATIONS: Final = 256
 
 # Declarations: what an admin can still oversee, and a bound for checking a context.

@@ -181,7 +181,7 @@ RULES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(text=RULES, picks=st.lists(st.fixed_dictionaries({
     name: st.sampled_from(values) for name, values in SMALL.items()
 }), min_size=10, max_size=10))  # fmt: skip

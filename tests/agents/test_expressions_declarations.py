@@ -153,7 +153,7 @@ ITEMS = st.dictionaries(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(items=JSON | st.lists(JSON | ITEMS, max_size=3), context=JSON)
 def test_declarations__of_any_json__are_read_or_refused(items: Any, context: Any) -> None:
     try:
