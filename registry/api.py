@@ -11,6 +11,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, QueryDict
 from rest_framework import exceptions as drf
+from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
@@ -19,6 +20,7 @@ from registry.access import Access, Scope
 from registry.canonical import digest_bytes, digest_json
 from registry.errors import (
     FieldError,
+    LengthRequired,
     Malformed,
     NotFound,
     RegistryError,
@@ -101,6 +103,13 @@ class View(APIView):
     scopes: ClassVar[Mapping[str, Scope]] = {}
     content_negotiation_class = OneForm
     metadata_class = None
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Let a caller in; a body of unknown length, which would read as empty, is refused."""
+        super().initial(request, *args, **kwargs)
+        meta = request.META
+        if meta.get("HTTP_TRANSFER_ENCODING") and not meta.get("CONTENT_LENGTH"):
+            raise LengthRequired("The body must come with its Content-Length, not in chunks.")
 
     @property
     def access(self) -> Access:

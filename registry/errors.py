@@ -129,6 +129,14 @@ class Conflict(RegistryError):
     default_code = "conflict"
 
 
+class LengthRequired(RegistryError):
+    """The request does not say how long its body is: 411."""
+
+    status = 411
+    title = "Length required"
+    default_code = "request.length_required"
+
+
 class StaleRevision(RegistryError):
     """The revision that the edit started from is no longer the newest: 412."""
 

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
+from kombu import Connection
 from kombu.exceptions import OperationalError as BrokerError
 
 from registry.errors import RegistryError
@@ -104,12 +105,17 @@ def _model() -> str | None:
 
 def _broker() -> str | None:
     with current_app.connection_for_write() as broker:
-        failures: tuple[type[Exception], ...] = (BrokerError, OSError, *broker.connection_errors)
+        failures = _failures_of(broker)
         try:
             broker.connect()
         except failures:
             return "The broker does not answer. Uploads are accepted and indexed once it is back."
     return None
+
+
+def _failures_of(broker: Connection) -> tuple[type[Exception], ...]:
+    own = [kind for kind in broker.connection_errors if issubclass(kind, Exception)]
+    return (BrokerError, OSError, *own)
 
 
 def _workers() -> str | None:

@@ -21,7 +21,7 @@ from registry.api import PROBLEM
 
 _CONVERTER = re.compile(r"<\w+:(\w+)>")
 # Any address may answer so; operations do not repeat it.
-_EVERYWHERE = {405, 500}
+_EVERYWHERE = {405, 411, 500}
 
 
 @lru_cache(maxsize=1)

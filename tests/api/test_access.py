@@ -58,7 +58,7 @@ def test_scope__each_operation__is_allowed_exactly_from_its_scope_on(
         else:
             response = _request(client, method, path)
 
-        allowed = SCOPES.index(scope) >= SCOPES.index(_needs(operation_id))  # type: ignore[arg-type]
+        allowed = SCOPES.index(scope) >= SCOPES.index(_needs(operation_id))
         assert (response.status_code != 403) is allowed, (operation_id, response.content)
 
 

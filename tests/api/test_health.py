@@ -20,20 +20,15 @@ def _nothing_remembered() -> Iterator[None]:
 
 
 @pytest.fixture
-def nobody_there() -> Iterator[None]:
-    """A broker's address at which nothing listens."""
-    before = current_app.conf.broker_url
-    current_app.conf.broker_url = f"redis+socket://{configured.DATA_DIR}/no-broker.sock"
-    yield
-    current_app.conf.broker_url = before
+def nobody_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give Celery a broker's address at which nothing listens."""
+    nowhere = f"redis+socket://{configured.DATA_DIR}/no-broker.sock"
+    monkeypatch.setattr(current_app.conf, "broker_url", nowhere)
 
 
 @pytest.fixture
-def own_broker() -> Iterator[None]:
-    before = current_app.conf.broker_url
-    current_app.conf.broker_url = broker_url()
-    yield
-    current_app.conf.broker_url = before
+def own_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(current_app.conf, "broker_url", broker_url())
 
 
 def test_healthz__database_away__still_answers(client: Client) -> None:
@@ -46,7 +41,7 @@ def test_healthz__database_away__still_answers(client: Client) -> None:
 def test_readyz__everything_runs__is_ready(client: Client, worker: Worker) -> None:
     def ready() -> bool:
         health.forget()
-        return client.get("/readyz").json()["status"] == "ready"
+        return bool(client.get("/readyz").json()["status"] == "ready")
 
     wait_until(ready)
 

@@ -60,11 +60,17 @@ def test_write__same_key_of_another_api_key__is_another_request(
 
 def test_write__that_was_refused__may_be_tried_again(api: CheckedClient) -> None:
     agent = builders.make_agent("support")
-    patch = {"path": f"{AGENTS}/support/draft", "data": {"prompt": "x"}, "format": "json"}
 
-    refused = api.patch(**patch, HTTP_IDEMPOTENCY_KEY="k-1", HTTP_IF_MATCH='"9"')
-    taken = api.patch(**patch, HTTP_IDEMPOTENCY_KEY="k-1", HTTP_IF_MATCH='"1"')
-    repeated = api.patch(**patch, HTTP_IDEMPOTENCY_KEY="k-1", HTTP_IF_MATCH='"1"')
+    def edit(revision: str) -> Any:
+        return api.patch(
+            f"{AGENTS}/support/draft",
+            {"prompt": "x"},
+            format="json",
+            HTTP_IDEMPOTENCY_KEY="k-1",
+            HTTP_IF_MATCH=revision,
+        )
+
+    refused, taken, repeated = edit('"9"'), edit('"1"'), edit('"1"')
 
     assert_problem(refused, 412, "draft.stale_revision")
     assert (taken.status_code, repeated.status_code) == (200, 200)

@@ -76,6 +76,18 @@ def test_multipart__without_a_boundary__is_a_problem(api: CheckedClient) -> None
     assert_problem(response, 400, "request.parse_error")
 
 
+def test_body__in_chunks_of_unknown_length__is_refused_not_ignored(api: CheckedClient) -> None:
+    response = api.generic(
+        "POST",
+        "/api/v1/agents",
+        "",
+        content_type="application/json",
+        HTTP_TRANSFER_ENCODING="chunked",
+    )
+
+    assert_problem(response, 411, "request.length_required")
+
+
 @pytest.mark.parametrize("accept", ["text/html", "application/problem+json", "x/y", "*/*"])
 def test_accept__whatever_it_says__answers_json(api: CheckedClient, accept: str) -> None:
     assert api.get("/api/v1/agents", HTTP_ACCEPT=accept)["Content-Type"] == "application/json"
