@@ -44,7 +44,7 @@ test: $(INSTALLED) ## Run every check that CI runs, cheapest first.
 	$(PY) manage.py check
 	@# Without a database it cannot compare with what is applied; the tests do that.
 	$(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
-	$(PY) -m pytest -n 2 -m "not slow" $(ARGS)
+	$(PY) -m pytest -n 2 --dist loadgroup -m "not slow" $(ARGS)
 
 test-slow: $(INSTALLED) ## Run the tests that are too long for every change.
 	$(PY) -m pytest -m slow $(ARGS)

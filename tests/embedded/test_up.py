@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -15,8 +16,11 @@ from django.conf import settings
 
 from registry.embedded.instance import Instance
 from registry.embedded.processes import wait_until
-from tests.embedded.conftest import CHECKOUT
+from tests.embedded.conftest import CHECKOUT, passable_folder
 from tests.servers import INSTANCE
+
+# One process runs them all, so that they share one running instance.
+pytestmark = [pytest.mark.xdist_group("up"), pytest.mark.timeout(900)]
 
 SECONDS = 240.0
 
@@ -90,8 +94,9 @@ def child(up: Up, word: str) -> psutil.Process:
     return found
 
 
-@pytest.fixture
-def start(folder: Path) -> Iterator[Callable[..., Up]]:
+@contextmanager
+def launcher(folder: Path) -> Iterator[Callable[..., Up]]:
+    """Give a function that starts ``up`` below ``folder``; kill what still runs in the end."""
     started: list[Up] = []
 
     def begin(*words: str, name: str = "data", **variables: str) -> Up:
@@ -99,51 +104,69 @@ def start(folder: Path) -> Iterator[Callable[..., Up]]:
         started.append(up)
         return up
 
-    yield begin
-    for up in started:
-        up.process.kill()
-        up.process.wait()
-        assert wait_until(lambda up=up: not processes_of(up.folder), seconds=30)
+    try:
+        yield begin
+    finally:
+        for up in started:
+            up.process.kill()
+            up.process.wait()
+        folders = {up.folder for up in started}
+        assert wait_until(lambda: not any(map(processes_of, folders)), seconds=30)
 
 
-def test_up__ctrl_c__stops_everything_in_order(start):
-    up = start("--port", "0")
-    up.wait_for("ready")
-    health = up.health()
-
-    code = up.send(signal.SIGINT)
-
-    assert health == 200
-    assert code == 0, up.said
-    assert re.findall(r"stopping (\w+)$", up.said, re.MULTILINE) == [
-        *("web", "beat", "worker", "valkey", "postgres")
-    ]
-    assert processes_of(up.folder) == []
+@pytest.fixture
+def start(folder: Path) -> Iterator[Callable[..., Up]]:
+    with launcher(folder) as begin:
+        yield begin
 
 
-def test_up__folder_or_port_of_a_running_one__is_refused_and_harms_nothing(start):
-    first = start("--port", "0")
-    first.wait_for("ready")
+@pytest.fixture(scope="module")
+def running() -> Iterator[Up]:
+    """An ``up`` that the tests of this module share, and must leave running."""
+    with passable_folder() as folder, launcher(folder) as begin:
+        up = begin("--port", "0")
+        up.wait_for("ready")
+        yield up
 
-    same_folder = start("--port", "0")
-    same_port = start("--port", str(first.port), name="other")
+
+def test_up__ready__answers_and_lets_commands_in(running):
+    command = subprocess.run(
+        [
+            *("env", "-u", "DATABASE_URL", "-u", "DATABASE_ROLE", f"DATA_DIR={running.folder}"),
+            *(sys.executable, str(CHECKOUT / "manage.py"), "create_api_key"),
+            *("--name", "test", "--scope", "runtime"),
+        ],
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert running.health() == 200
+    assert command.returncode == 0, command.stderr
+    assert command.stdout.split()
+
+
+def test_up__folder_or_port_of_a_running_one__is_refused_and_harms_nothing(running, start):
+    same_folder = start("--port", "0", "--data-dir", str(running.folder), name="unused")
+    same_port = start("--port", str(running.port), name="other")
     codes = [same_folder.process.wait(SECONDS), same_port.process.wait(SECONDS)]
 
     assert codes == [1, 1]
     assert same_folder.said == (
-        f"The data folder {first.folder} is in use by `manage.py up` (process "
-        f"{first.process.pid}): stop that first, or choose another folder with --data-dir.\n"
+        f"The data folder {running.folder} is in use by `manage.py up` (process "
+        f"{running.process.pid}): stop that first, or choose another folder with --data-dir.\n"
     )
     assert re.fullmatch(
-        rf"Port {first.port} on 127\.0\.0\.1 is in use.*: stop that, or choose another with "
+        rf"Port {running.port} on 127\.0\.0\.1 is in use.*: stop that, or choose another with "
         r"--port\.\n",
         same_port.said,
     )
     assert not Instance(same_port.folder).postgres_dir.exists()
-    assert first.health() == 200
+    assert running.health() == 200
 
 
-def test_up__killed__leaves_nothing_and_starts_again_with_its_data(start):
+def test_up__killed__leaves_nothing_starts_again_with_its_data_and_stops_in_order(start):
     first = start("--port", "0")
     first.wait_for("ready")
     with psycopg.connect(Instance(first.folder).postgres_dsn("owner")) as connection:
@@ -155,17 +178,19 @@ def test_up__killed__leaves_nothing_and_starts_again_with_its_data(start):
     second.wait_for("ready")
     with psycopg.connect(Instance(first.folder).postgres_dsn("owner")) as connection:
         kept = connection.execute("SELECT text FROM note").fetchall()
-    code = second.send(signal.SIGTERM)
+    code = second.send(signal.SIGINT)
 
     assert gone
     assert kept == [("kept",)]
     assert code == 0
+    assert re.findall(r"stopping (\w+)$", second.said, re.MULTILINE) == [
+        *("web", "beat", "worker", "valkey", "postgres")
+    ]
     assert processes_of(second.folder) == []
 
 
-def test_up__children_killed__are_started_again_and_it_says_so(start):
-    up = start("--port", "0")
-    up.wait_for("ready")
+def test_up__children_killed__are_started_again_and_it_says_so(running):
+    up = running
 
     for word, name in (("granian", "web"), ("bin/postgres", "postgres"), ("valkey", "valkey")):
         child(up, word).kill()
