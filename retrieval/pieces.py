@@ -159,6 +159,12 @@ def _extraction_of(revision: DocumentRevision) -> Extraction:
         extraction.pages = extracted.pages
         extraction.digest = extraction_digest(extracted.segments)
     with transaction.atomic():
+        # The revision first, as whoever deletes or purges it does: the other way round deadlocks.
+        list(
+            DocumentRevision.objects.select_for_update(no_key=True)
+            .filter(pk=revision.pk)
+            .values_list("pk")
+        )
         locked = Extraction.objects.select_for_update().filter(pk=extraction.pk).first()
         if locked is None:
             raise ClaimLost
