@@ -1,7 +1,7 @@
 """Bytes of a text to characters, whatever wrote them.
 
-In this order: a byte-order mark; valid UTF-8; what the document declares; UTF-16 or UTF-32
-without a mark, by where the zero bytes are; a guess from the bytes themselves (the detector of
+In this order: a byte-order mark; UTF-16 or UTF-32 without a mark, by where the zero bytes are;
+valid UTF-8; what the document declares; a guess from the bytes themselves (the detector of
 the Firefox browser, good on very short texts).
 """
 
@@ -52,6 +52,10 @@ def decode(content: bytes, declared: str | None = None) -> Decoded:
     for mark, encoding in _MARKS:
         if content.startswith(mark):
             return _decoded(content[len(mark) :], encoding)
+    # Before UTF-8, which allows zero bytes
+    wide = wide_encoding(content)
+    if wide is not None:
+        return _decoded(content, wide)
     known = _known(declared)
     if not (content.isascii() and known is not None and known.startswith("iso2022")):
         try:
@@ -105,9 +109,6 @@ def _is_text_codec(name: str) -> bool:
 
 
 def _guessed(content: bytes, known: str | None) -> Decoded:
-    wide = wide_encoding(content)
-    if wide is not None:
-        return _decoded(content, wide)
     replaced = _decoded(content, "utf-8")
     beyond_ascii = len(content) - len(content.translate(None, bytes(range(128, 256))))
     if known == "utf-8" or replaced.replaced <= beyond_ascii * _DAMAGED_UTF8_SHARE:

@@ -294,7 +294,7 @@ def form_loop() -> bytes:
 
 BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
     "word-paragraphs": (lambda: word_bomb(DOCUMENT, PARAGRAPH, 4_000_000), DOCX),
-    "word-one-text": (lambda: word_bomb(DOCUMENT + "<w:p><w:r><w:t>", "a", 250_000_000), DOCX),
+    "word-one-text": (lambda: word_bomb(DOCUMENT + "<w:p><w:r><w:t>", "a", 100_000_000), DOCX),
     "word-one-table": (
         lambda: word_bomb(
             DOCUMENT + "<w:tbl>", f"<w:tr><w:tc>{PARAGRAPH}</w:tc></w:tr>", 1_000_000

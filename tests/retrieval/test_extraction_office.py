@@ -226,6 +226,13 @@ def test_mail__in_html_with_attachments__is_read_with_what_is_text():
     assert result.notices == ("The attachment 'p.png' was not read: upload it by itself.",)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])
+def test_mail__saved_as_text_in_another_encoding__is_read(encoding):
+    content = "Subject: Größe\n\nBody\n".encode(encoding)
+
+    assert outline(read("a.eml", content)) == [("Größe", "Größe\n\nBody")]
+
+
 @pytest.mark.parametrize("name", ["a.docx", "a.xlsx", "a.pptx"])
 def test_office_document__under_a_password__says_that_one_is_needed(name):
     stream = "EncryptedPackage".encode("utf-16-le").ljust(128, b"\0")

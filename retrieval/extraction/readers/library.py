@@ -22,6 +22,10 @@ from retrieval.extraction.reader import Reading
 from retrieval.extraction.results import Damaged, PasswordRequired, TextTooLarge
 from retrieval.extraction.tables import spreadsheet_text, table_text
 
+# How Word 97 notes where a link leads, and what it counts
+_FIELD_CODE = re.compile(
+    r'\bHYPERLINK(?: \\[a-z])? "[^"\n]*"(?: \\[a-z] "[^"\n]*")*|\bSEQ \w+ \\\* [A-Z]+ '
+)
 _PASSWORD = re.compile(r"password|encrypt", re.I)
 _SHEETS = (types.XLSX, types.XLSB, types.XLS, types.ODS)
 _RICH_TEXTS = (types.RTF, types.DOC)
@@ -59,11 +63,11 @@ def _read_rich_text(media_type: str, content: bytes, reading: Reading) -> None:
     for node in structure.get("nodes", ()):
         _write_node(node["content"], reading.outline)
     if reading.outline.is_empty:
-        reading.outline.block(result.content)
+        reading.outline.block(_FIELD_CODE.sub("", result.content))
 
 
 def _write_node(node: dict[str, Any], outline: Outline) -> None:
-    kind, text = node["node_type"], node.get("text") or ""
+    kind, text = node["node_type"], _FIELD_CODE.sub("", node.get("text") or "")
     if kind in ("title", "heading"):
         outline.heading(int(node.get("level") or 0), text)
     elif kind == "table":

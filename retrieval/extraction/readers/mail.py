@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import codecs
 import email
 from collections.abc import Iterator
 from email.message import MIMEPart
 from email.policy import default
 
-from retrieval.extraction.encodings import decode
+from retrieval.extraction.encodings import decode, wide_encoding
 from retrieval.extraction.reader import Reading
 from retrieval.extraction.readers import html
 from retrieval.extraction.results import Damaged
 
 _SHOWN = ("From", "To", "Cc", "Date")
 _DEEPEST = 10
+# Byte-order marks: a mail that was opened and saved as a text
+_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def read_mail(content: bytes, reading: Reading) -> None:
     """Read a message; forwarded messages in it are read too, other attachments are named."""
+    if content.startswith(_MARKS) or wide_encoding(content):
+        content = decode(content).text.encode("utf-8")
     message = email.message_from_bytes(content, policy=default)
     if not message.keys():
         raise Damaged("The file is not an e-mail: it has no header.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from retrieval.extraction.archives import Archive, BrokenArchive
+from retrieval.extraction.archives import MOST_PART_BYTES, Archive, BrokenArchive
 from retrieval.extraction.outline import Outline
 from retrieval.extraction.reader import Reading
 from retrieval.extraction.readers import xml
@@ -47,7 +47,7 @@ def read_word(content: bytes, reading: Reading) -> None:
         levels=_style_levels(archive, related.get("styles", "word/styles.xml")),
         notes=dict(_notes(archive, related)),
     )
-    for child in xml.children_of(archive.read(part, most=4 * 64 * 1024 * 1024), "body", part):
+    for child in xml.children_of(archive.read(part, most=2 * MOST_PART_BYTES), "body", part):
         writer.write(child)
     writer.end()
     if "comments" in related:
