@@ -8,6 +8,7 @@ the Firefox browser, good on very short texts).
 from __future__ import annotations
 
 import codecs
+import unicodedata
 from dataclasses import dataclass
 
 from chardetng_py import detect  # type: ignore[import-untyped]
@@ -31,6 +32,10 @@ _SUPERSETS = {
     "gb2312": "gb18030",
     "gbk": "gb18030",
 }
+_WIDE_SAMPLE = 4096
+# Control characters, and code points that no text uses
+_STRANGE = frozenset(("Cc", "Cn", "Co", "Cs"))
+_STRANGE_SHARE = 0.05
 _SAMPLE = 256 * 1024
 # Of all bytes beyond ASCII, how many may be wrong for the text still to be damaged UTF-8
 _DAMAGED_UTF8_SHARE = 0.05
@@ -72,13 +77,18 @@ def decode(content: bytes, declared: str | None = None) -> Decoded:
 
 def wide_encoding(content: bytes) -> str | None:
     """Return the UTF-16 or UTF-32 that ``content`` is written in without a mark, else None."""
-    sample = content[:4096]
+    sample = content[:_WIDE_SAMPLE]
     if len(sample) < 4 or len(content) % 2 or b"\0" not in sample:
         return None
+    encoding = _by_zeros(sample, is_whole_in_fours=len(content) % 4 == 0)
+    return encoding if encoding and _is_of_letters(sample.decode(encoding, "replace")) else None
+
+
+def _by_zeros(sample: bytes, *, is_whole_in_fours: bool) -> str | None:
     zeros = [sample[offset::4].count(0) / len(sample[offset::4]) for offset in range(4)]
-    if len(content) % 4 == 0 and min(zeros[1:]) > 0.9 and zeros[0] < 0.1:
+    if is_whole_in_fours and min(zeros[1:]) > 0.9 and zeros[0] < 0.1:
         return "utf-32-le"
-    if len(content) % 4 == 0 and min(zeros[:3]) > 0.9 and zeros[3] < 0.1:
+    if is_whole_in_fours and min(zeros[:3]) > 0.9 and zeros[3] < 0.1:
         return "utf-32-be"
     even, odd = (zeros[0] + zeros[2]) / 2, (zeros[1] + zeros[3]) / 2
     if odd > 0.3 and even < 0.05:
@@ -86,6 +96,12 @@ def wide_encoding(content: bytes) -> str | None:
     if even > 0.3 and odd < 0.05:
         return "utf-16-be"
     return None
+
+
+def _is_of_letters(text: str) -> bool:
+    """Tell a text from numbers of two bytes, which have as many zeros."""
+    strange = sum(unicodedata.category(character) in _STRANGE for character in text)
+    return strange - sum(map(text.count, "\t\n\r")) <= len(text) * _STRANGE_SHARE
 
 
 def _known(declared: str | None) -> str | None:

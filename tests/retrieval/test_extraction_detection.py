@@ -97,6 +97,7 @@ def test_text__written_without_an_extension__is_what_the_caller_says(name, expec
         ("a.ppt", OLE + stream("PowerPoint Document"), "old Office"),
         ("a.msg", OLE + stream("__properties_version1.0"), "Outlook"),
         ("a.bin", bytes(range(256)), "not in a format"),
+        ("a.raw", b"".join(n.to_bytes(2, "little") for n in range(1, 256)) * 9, "not in a format"),
     ],
 )
 def test_upload__of_another_kind__is_refused_by_name(name, content, words):
