@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -32,14 +33,15 @@ def django_db_setup(django_db_setup: None, django_db_blocker: object) -> None:
     """Let the flush between tests pass the triggers that refuse TRUNCATE, and nothing else."""
     plain = connection.ops.sql_flush
 
-    def flush(style: object, tables: list[str], **options: object) -> list[str]:
+    def flush(style: Any, tables: Sequence[str], **options: Any) -> list[str]:
+        named = [connection.ops.quote_name(table) for table in tables]
         return [
-            *(f"ALTER TABLE {connection.ops.quote_name(t)} DISABLE TRIGGER USER;" for t in tables),
+            *(f"ALTER TABLE {table} DISABLE TRIGGER USER;" for table in named),
             *plain(style, tables, **options),
-            *(f"ALTER TABLE {connection.ops.quote_name(t)} ENABLE TRIGGER USER;" for t in tables),
+            *(f"ALTER TABLE {table} ENABLE TRIGGER USER;" for table in named),
         ]
 
-    connection.ops.sql_flush = flush
+    setattr(connection.ops, "sql_flush", flush)  # noqa: B010 - a method, for this run only
 
 
 @pytest.fixture
@@ -51,7 +53,7 @@ def actor() -> Actor:
 def client_for() -> Callable[..., APIClient]:
     """Return a function that makes an API client with a key of a scope."""
 
-    def make(scope: str = "admin", **limits: object) -> APIClient:
+    def make(scope: str = "admin", **limits: Any) -> APIClient:
         name = f"{scope} {len(made)}"
         key = create_api_key(actor=builders.ACTOR, name=name, scope=scope, **limits)
         client = APIClient(HTTP_AUTHORIZATION=f"Bearer {key}")

@@ -47,7 +47,7 @@ def running_worker(*, beat: bool = True, concurrency: int = 1) -> Iterator[Worke
         "REAPER_INTERVAL_SECONDS": "1",
     }
     before = current_app.conf.broker_url
-    current_app.conf.broker_url = broker_url()
+    current_app.conf.update(broker_url=broker_url())
     current_app.control.purge()
     command = [sys.executable, "-m", "celery", "-A", "registry.celery", "worker"]
     command += ["--concurrency", str(concurrency), "--loglevel", "INFO", "--without-gossip"]
@@ -73,7 +73,7 @@ def running_worker(*, beat: bool = True, concurrency: int = 1) -> Iterator[Worke
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        current_app.conf.broker_url = before
+        current_app.conf.update(broker_url=before)
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float = 60) -> None:

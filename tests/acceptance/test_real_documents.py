@@ -5,9 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from tests.acceptance.instance import Client
 from tests.data import shared_data
@@ -23,7 +22,7 @@ def _folded(text: str) -> str:
 
 
 def test_questions__of_the_help_centre__find_the_right_file_among_the_top_five(
-    publisher: Client, record_property: pytest.RecordProperty
+    publisher: Client, record_property: Callable[[str, object], None]
 ) -> None:
     root = shared_data("kb", "files")
     base = publisher.make_base("Help centre")
@@ -47,7 +46,7 @@ def test_questions__of_the_help_centre__find_the_right_file_among_the_top_five(
 
 
 def test_index__of_documents_in_many_formats__phrases_are_found_on_their_pages(
-    publisher: Client, record_property: pytest.RecordProperty
+    publisher: Client, record_property: Callable[[str, object], None]
 ) -> None:
     folder = shared_data("docs")
     base = publisher.make_base("Many formats")

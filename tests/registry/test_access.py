@@ -80,10 +80,10 @@ def test_scope__of_each_kind__includes_the_smaller_ones(scope: str, reaches: lis
 
     for other in ("runtime", "editor", "publisher", "admin"):
         if other in reaches:
-            access.require(other)  # type: ignore[arg-type]
+            access.require(other)
         else:
             with pytest.raises(Forbidden):
-                access.require(other)  # type: ignore[arg-type]
+                access.require(other)
 
 
 def test_key__name_taken_or_scope_unknown__is_refused() -> None:

@@ -50,4 +50,6 @@ def test_build__by_a_real_worker__becomes_current(worker: Worker) -> None:
 
     wait_until(lambda: find(base.pk).current_snapshot is not None)
 
-    assert find(base.pk).current_snapshot.document_count == 1
+    current = find(base.pk).current_snapshot
+    assert current is not None
+    assert current.document_count == 1
