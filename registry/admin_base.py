@@ -20,6 +20,8 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from registry.access import Access
 from registry.actors import Actor
@@ -275,6 +277,11 @@ def history_url(object_type: str, object_id: str) -> str:
     """Return the address of an object's rows in the audit log."""
     query = urlencode({"object_type__exact": object_type, "object_id__exact": object_id})
     return f"{reverse('admin:registry_auditevent_changelist')}?{query}"
+
+
+def tag(word: str, tone: str = "", *, title: str = "") -> SafeString:
+    """Return a word as a tag; ``tone``: good, warn, bad or none. ``title`` shows on hovering."""
+    return format_html('<span class="registry-tag {}" title="{}">{}</span>', tone, title, word)
 
 
 def fieldsets(form: Any, *groups: tuple[str | None, Iterable[Any], str]) -> AdminForm:

@@ -196,7 +196,9 @@ class AgentAdmin(RegistryAdmin[Agent]):
     # -- its draft -----------------------------------------------------------------------------
 
     def draft_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        agent = self.found(request, object_id, "change")
+        agent = self.found(request, object_id)
+        if request.method == "POST":
+            self.require(request, "change")
         adds = request.POST.get("add", "")
         if adds in ROWS:
             editor = DraftEditor(agent, with_another_row(request.POST, adds))
@@ -220,6 +222,7 @@ class AgentAdmin(RegistryAdmin[Agent]):
             tab="draft",
             editor=editor,
             adding=adds in ROWS,
+            may_change=self.may(request, "change") and agent.archived_at is None,
             adminform=fieldsets(editor.form, (None, ["prompt", "model", "parameters"], "")),
             warnings=editor.warnings() if request.method == "GET" else {},
         )

@@ -11,7 +11,6 @@ from uuid import UUID
 
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from agents.admin.forms import KEY_FIELDS, ApiKeyForm
@@ -25,6 +24,7 @@ from registry.admin_base import (
     fieldsets,
     refusals_shown,
     show_errors,
+    tag,
 )
 from registry.errors import RegistryError
 from registry.models import ApiKey
@@ -62,9 +62,7 @@ class ApiKeyAdmin(RegistryAdmin[ApiKey]):
 
     @admin.display(description="state", ordering="revoked_at")
     def state(self, key: ApiKey) -> SafeString:
-        if key.revoked_at is None:
-            return format_html('<span class="registry-tag good">active</span>')
-        return format_html('<span class="registry-tag bad">revoked</span>')
+        return tag("active", "good") if key.revoked_at is None else tag("revoked", "bad")
 
     @refusals_shown
     def add_view(
@@ -107,9 +105,7 @@ class ApiKeyAdmin(RegistryAdmin[ApiKey]):
 
     def _shown_once(self, request: HttpRequest, key: str, name: str) -> HttpResponse:
         """Show a new key in the answer itself: it is stored nowhere, so no page can show it again."""
-        answer = self.page(request, "agents/new_key.html", title=f"The key of {name}", key=key)
-        answer.headers["Cache-Control"] = "no-store"
-        return answer
+        return self.page(request, "agents/new_key.html", title=f"The key of {name}", key=key)
 
     @refusals_shown
     def change_view(

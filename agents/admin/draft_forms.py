@@ -12,10 +12,12 @@ from typing import Any
 
 from django import forms
 from django.contrib.admin import widgets
+from django.core.exceptions import ValidationError
 from django.forms import formset_factory
 
-from agents.configuration import BindingValues, ToolValues
+from agents.configuration import MOST_BINDINGS, MOST_TOOLS, BindingValues, ToolValues
 from agents.expressions import TYPES
+from agents.expressions.limits import MAX_VARIABLES
 from registry.errors import Malformed
 from registry.fields import dump_received
 from registry.form_fields import ExactTextField, JSONTextField, as_before
@@ -52,7 +54,7 @@ class VariableForm(forms.Form):
     name = forms.CharField(
         widget=widgets.AdminTextInputWidget(), help_text="region, or dotted: customer.tier"
     )
-    type = forms.ChoiceField(choices=[(kind, kind) for kind in TYPES])
+    type = forms.ChoiceField(choices=[(kind, kind) for kind in TYPES], initial=TYPES[0])
     values = forms.CharField(
         required=False,
         widget=widgets.AdminTextInputWidget(),
@@ -171,7 +173,8 @@ class ToolForm(forms.Form):
 
     id = forms.CharField(widget=forms.HiddenInput, required=False)
     type = forms.ChoiceField(
-        choices=[("rag", "rag: search a knowledge base"), ("function", "function: own code")]
+        choices=[("rag", "rag: search a knowledge base"), ("function", "function: own code")],
+        initial="rag",
     )
     name = forms.CharField(
         strip=False,
@@ -218,9 +221,32 @@ class ToolForm(forms.Form):
         return value if before is None else {"id": typed["id"], **value}
 
 
-VariableRows = formset_factory(VariableForm, extra=0, can_delete=True)
-BindingRows = formset_factory(BindingForm, extra=0, can_delete=True, can_order=True)
-ToolRows = formset_factory(ToolForm, extra=0, can_delete=True, can_order=True)
+class Rows(forms.BaseFormSet[Any]):
+    """Rows of a draft; a request that has lost some is refused, since a missing row is a deletion."""
+
+    def clean(self) -> None:
+        if self.total_form_count() < self.initial_form_count():
+            raise ValidationError("Rows are missing from this request: open the page again.")
+
+
+def _rows(
+    form: type[forms.Form], most: int, *, ordered: bool = True
+) -> type[forms.BaseFormSet[Any]]:
+    return formset_factory(
+        form,
+        formset=Rows,
+        extra=0,
+        can_delete=True,
+        can_order=ordered,
+        max_num=most,
+        absolute_max=most + 1,
+        validate_max=True,
+    )
+
+
+VariableRows = _rows(VariableForm, MAX_VARIABLES, ordered=False)
+BindingRows = _rows(BindingForm, MOST_BINDINGS)
+ToolRows = _rows(ToolForm, MOST_TOOLS)
 
 
 def offer_knowledge_bases(form: forms.BaseForm, choices: Sequence[tuple[str, str]]) -> None:

@@ -172,9 +172,9 @@ def with_another_row(typed: Any, rows: str) -> Any:
     more = typed.copy()
     counter = f"{rows}-TOTAL_FORMS"
     count = more.get(counter, "")
-    more[counter] = str(int(count) + 1) if count.isdecimal() else "1"
+    more[counter] = str(int(count) + 1) if count.isdecimal() and len(count) < 5 else count
     if rows == "bindings":
-        more[f"bindings-{int(more[counter]) - 1}-enabled"] = "on"
+        more[f"bindings-{count}-enabled"] = "on"
     return more
 
 

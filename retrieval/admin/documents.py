@@ -10,7 +10,6 @@ from django.contrib.admin.views.main import ChangeList
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from registry.admin_base import (
@@ -20,13 +19,20 @@ from registry.admin_base import (
     fieldsets,
     refusals_shown,
     show_errors,
+    tag,
 )
 from registry.errors import RegistryError
 from retrieval.admin.forms import DOCUMENT_FIELDS, DocumentForm, ReplaceForm
 from retrieval.admin.standing import standing_of
 from retrieval.admin.uploading import read_upload
 from retrieval.document_states import DocumentState, document_states
-from retrieval.documents import Upload, delete_document, replace_document, update_document
+from retrieval.documents import (
+    Upload,
+    delete_document,
+    find_document,
+    replace_document,
+    update_document,
+)
 from retrieval.models import Document, DocumentRevision, Extraction, KnowledgeBase
 
 _BASE_FILTER = "knowledge_base__id__exact"
@@ -139,7 +145,7 @@ class DocumentAdmin(RegistryAdmin[Document]):
     @admin.display(description="status")
     def status(self, document: Any) -> SafeString | str:
         if document.deleted_at is not None:
-            return format_html('<span class="registry-tag">deleted</span>')
+            return tag("deleted")
         return state_tag(document.state)
 
     @admin.display(description="revision")
@@ -204,6 +210,7 @@ class DocumentAdmin(RegistryAdmin[Document]):
         form = DocumentForm(request.POST or None, initial=initial)
         if request.method == "POST":
             self.require(request, "change")
+            find_document(document.knowledge_base, document.pk)  # refuses a tombstone
             if form.is_valid() and self._saved(request, document, form):
                 return HttpResponseRedirect(self.url("change", document))
         return self.page(
@@ -327,12 +334,7 @@ def state_tag(state: DocumentState | None) -> SafeString | str:
     if state is None:
         return "–"
     error = state.error
-    return format_html(
-        '<span class="registry-tag {}" title="{}">{}</span>',
-        _TAGS[state.status],
-        error["message"] if error else "",
-        state.status,
-    )
+    return tag(state.status, _TAGS[state.status], title=error["message"] if error else "")
 
 
 def _revisions(document: Document) -> QuerySet[DocumentRevision]:

@@ -10,7 +10,6 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from registry.admin_base import (
@@ -21,6 +20,7 @@ from registry.admin_base import (
     refusals_shown,
     require_permission,
     show_errors,
+    tag,
 )
 from registry.errors import RegistryError
 from retrieval.admin.forms import KNOWLEDGE_BASE_FIELDS, KnowledgeBaseForm, UploadForm
@@ -114,12 +114,12 @@ class KnowledgeBaseAdmin(RegistryAdmin[KnowledgeBase]):
     @admin.display(description="build")
     def build(self, base: Any) -> SafeString:
         if base.is_building:
-            return format_html('<span class="registry-tag warn">building</span>')
+            return tag("building", "warn")
         if base.content_revision != base.settled_revision:
-            return format_html('<span class="registry-tag warn">waiting</span>')
+            return tag("waiting", "warn")
         if base.content_revision != base.shown_revision:
-            return format_html('<span class="registry-tag bad">not up to date</span>')
-        return format_html('<span class="registry-tag good">up to date</span>')
+            return tag("not up to date", "bad")
+        return tag("up to date", "good")
 
     # -- creating and changing -----------------------------------------------------------------
 
@@ -199,7 +199,6 @@ class KnowledgeBaseAdmin(RegistryAdmin[KnowledgeBase]):
             request,
             "admin/retrieval/build_panel.html",
             {"standing": standing_of(base), "original": base},
-            headers={"Cache-Control": "no-store"},
         )
 
     def test_box_page(self, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -9,10 +9,9 @@ from django.contrib import admin
 from django.core.paginator import Paginator
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from registry.admin_base import ReadOnlyAdmin, actor_of, attempt, refusals_shown
+from registry.admin_base import ReadOnlyAdmin, actor_of, attempt, refusals_shown, tag
 from retrieval.chunking import Chunking
 from retrieval.indexing import cancel_build
 from retrieval.models import IndexSnapshot, KnowledgeBase
@@ -91,12 +90,7 @@ class IndexSnapshotAdmin(ReadOnlyAdmin[IndexSnapshot]):
 
     @admin.display(description="state", ordering="state")
     def state_of(self, snapshot: IndexSnapshot) -> SafeString:
-        return format_html(
-            '<span class="registry-tag {}" title="{}">{}</span>',
-            _TAGS.get(snapshot.state, ""),
-            snapshot.detail,
-            snapshot.state,
-        )
+        return tag(snapshot.state, _TAGS.get(snapshot.state, ""), title=snapshot.detail)
 
     @admin.display(description="documents", ordering="document_count")
     def documents(self, snapshot: IndexSnapshot) -> int:

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from django.urls import reverse
+
+from retrieval.knowledge_bases import find
+from retrieval.models import Document, KnowledgeBase
+from tests import builders
+from tests.admin.conftest import Audited
+from tests.admin.pages import sent_by, text_of
+from tests.builders import RETURNS, WARRANTY
+
+pytestmark = pytest.mark.django_db
+
+LIST = "/admin/retrieval/document/"
+
+
+def _page(name: str, document: Document) -> str:
+    return reverse(f"admin:retrieval_document_{name}", args=[document.pk])
+
+
+@pytest.fixture
+def base() -> KnowledgeBase:
+    return builders.base_with()
+
+
+@pytest.fixture
+def document(base: KnowledgeBase) -> Document:
+    return Document.objects.get(name="returns.md")
+
+
+def test_document__saved_as_it_is__changes_nothing(
+    browser: Client, audited: Audited, base: KnowledgeBase
+) -> None:
+    odd = builders.add_text(base, "odd.md", RETURNS, {"z": 1, "a": {"é": [1.5, None, "x\r\ny"]}})
+    url = _page("change", odd)
+
+    with audited(""):
+        answer = browser.post(url, sent_by(browser.get(url), "metadata"))
+
+    assert answer.status_code == 302
+    odd.refresh_from_db()
+    assert list(odd.metadata) == ["z", "a"]
+
+
+def test_document__renamed_with_metadata__is_one_change(
+    browser: Client, audited: Audited, document: Document
+) -> None:
+    url = _page("change", document)
+
+    with audited("document.updated"):
+        browser.post(
+            url,
+            sent_by(
+                browser.get(url), "metadata", name="eu/returns.md", metadata='{"b": 1, "a": 2}'
+            ),
+        )
+
+    document.refresh_from_db()
+    assert (document.name, list(document.metadata)) == ("eu/returns.md", ["b", "a"])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name", "warranty.md"),
+        ("name", "x" * 501),
+        ("metadata", "[1]"),
+        ("metadata", '{"a": 1, "a": 2}'),
+        ("metadata", '{"a": 9007199254740993}'),
+    ],
+)
+def test_document__a_bad_value__is_said_at_its_field(
+    browser: Client, audited: Audited, document: Document, field: str, value: str
+) -> None:
+    url = _page("change", document)
+
+    with audited(""):
+        answer = browser.post(url, sent_by(browser.get(url), "metadata", **{field: value}))
+
+    assert list(answer.context["adminform"].form.errors) == [field]
+    document.refresh_from_db()
+    assert (document.name, document.metadata) == ("returns.md", {})
+
+
+def test_replacing__new_content__makes_the_next_revision(
+    browser: Client, audited: Audited, base: KnowledgeBase, document: Document
+) -> None:
+    with audited("document.replaced"):
+        browser.post(
+            _page("replace", document),
+            {"file": SimpleUploadedFile("other.md", WARRANTY.encode())},
+        )
+
+    builders.build(find(base.pk))
+    page = browser.get(_page("change", document))
+    assert page.context["state"].served_revision == 2
+    assert [revision.number for revision in page.context["revisions"]] == [2, 1]
+    assert Document.objects.get(pk=document.pk).name == "returns.md"
+
+
+def test_replacing__an_empty_file__is_refused_at_the_field(
+    browser: Client, audited: Audited, document: Document
+) -> None:
+    with audited(""):
+        answer = browser.post(
+            _page("replace", document), {"file": SimpleUploadedFile("other.md", b"")}
+        )
+
+    assert "empty" in answer.context["adminform"].form.errors["file"][0]
+
+
+def test_segments__of_each_revision__are_shown_with_their_sections(
+    browser: Client, base: KnowledgeBase, document: Document
+) -> None:
+    builders.replace_text(base, document, WARRANTY)
+    builders.build(find(base.pk))
+
+    newest = text_of(browser.get(_page("segments", document)))
+    first = text_of(browser.get(_page("segments", document) + "?revision=1"))
+
+    assert "Lamps are covered for two years" in newest
+    assert "Warranty > What is not covered" in newest
+    assert "Send the parcel back within 30 days" in first
+
+
+def test_segments__of_a_text_with_markup__are_shown_as_text(
+    browser: Client, base: KnowledgeBase
+) -> None:
+    document = builders.add_text(base, "evil.txt", "<script>alert(1)</script> and words")
+    builders.build(find(base.pk))
+
+    page = browser.get(_page("segments", document))
+
+    assert b"<script>alert" not in page.content
+    assert "<script>alert(1)</script> and words" in text_of(page)
+
+
+def test_switching_off__by_the_action__takes_it_out_of_the_next_snapshot(
+    browser: Client, audited: Audited, base: KnowledgeBase, document: Document
+) -> None:
+    with audited("document.updated"):
+        browser.post(LIST, {"action": "switch_off", "_selected_action": [str(document.pk)]})
+
+    snapshot = builders.build(find(base.pk))
+    assert list(snapshot.members.values_list("name", flat=True)) == ["warranty.md"]
+
+
+def test_deleting__after_the_question__leaves_a_tombstone(
+    browser: Client, audited: Audited, document: Document
+) -> None:
+    asked = browser.get(_page("delete", document))
+
+    with audited("document.deleted"):
+        browser.post(_page("delete", document))
+
+    assert "published versions go on answering" in text_of(asked)
+    listed = [row.name for row in browser.get(LIST).context["cl"].result_list]
+    assert listed == ["warranty.md"]
+    deleted = [row.name for row in browser.get(LIST + "?deleted=yes").context["cl"].result_list]
+    assert deleted == ["returns.md"]
+
+
+def test_deleted_document__its_page__cannot_change_it(
+    browser: Client, audited: Audited, document: Document
+) -> None:
+    url = _page("change", document)
+    typed = sent_by(browser.get(url), "metadata", name="other.md")
+    browser.post(_page("delete", document))
+
+    with audited(""):
+        answer = browser.post(url, typed, follow=True)
+
+    assert "Deleted" in text_of(browser.get(url))
+    assert "There is no document" in text_of(answer)
+
+
+def test_list__of_one_base__has_its_tabs_and_each_document_its_status(
+    browser: Client, base: KnowledgeBase
+) -> None:
+    builders.add_text(base, "broken.pdf", "%PDF-1.4 nothing")
+    builders.build(find(base.pk))
+    builders.add_text(base, "new.md", "# New\n")
+
+    page = browser.get(LIST, {"knowledge_base__id__exact": str(base.pk)})
+
+    statuses = {row.name: row.state.status for row in page.context["cl"].result_list}
+    assert statuses == {
+        "broken.pdf": "failed",
+        "new.md": "pending",
+        "returns.md": "indexed",
+        "warranty.md": "indexed",
+    }
+    assert [tab["label"] for tab in page.context["tabs"] if tab["current"]] == ["Documents"]
+    assert page.context["crumbs"][-1][0] == base.name
+
+
+def test_missing_document__its_address__leads_to_the_list_with_a_message(browser: Client) -> None:
+    url = reverse("admin:retrieval_document_change", args=["00000000-0000-0000-0000-000000000000"])
+
+    answer = browser.get(url, follow=True)
+
+    assert "This document does not exist. Perhaps it was deleted." in text_of(answer)

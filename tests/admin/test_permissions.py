@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+from django.urls import reverse
+
+from agents.models import Agent, AgentVersion
+from registry.admin_base import ReadOnlyAdmin
+from registry.models import AuditEvent
+from retrieval.models import Document, IndexSnapshot, KnowledgeBase, Trace
+from tests import builders
+from tests.admin.pages import text_of
+
+pytestmark = pytest.mark.django_db
+
+READ_ONLY = ("AgentVersion", "IndexSnapshot", "EmbeddingModel", "Trace", "AuditEvent")
+
+
+@pytest.fixture
+def world() -> dict[str, Any]:
+    """One object of each kind that has a page."""
+    base = builders.base_with("Returns")
+    agent, version = builders.published(base, slug="support")
+    return {
+        "base": base,
+        "agent": agent,
+        "version": version,
+        "document": Document.objects.get(name="returns.md"),
+        "snapshot": IndexSnapshot.objects.get(),
+        "event": AuditEvent.objects.first(),
+    }
+
+
+def _urls(world: dict[str, Any]) -> list[str]:
+    def of(app: str, model: str, obj: Any, *names: str) -> list[str]:
+        return [reverse(f"admin:{app}_{model}_{name}", args=[obj.pk]) for name in names]
+
+    return [
+        "/admin/",
+        *of(
+            "retrieval",
+            "knowledgebase",
+            world["base"],
+            *("change", "build", "settings", "upload", "test_box", "delete"),
+        ),
+        *of("retrieval", "document", world["document"], "change", "segments", "replace", "delete"),
+        *of("retrieval", "indexsnapshot", world["snapshot"], "change"),
+        *of("retrieval", "embeddingmodel", world["base"].model, "change"),
+        *of(
+            "agents",
+            "agent",
+            world["agent"],
+            *("change", "draft", "context", "publish", "aliases", "settings"),
+        ),
+        *of("agents", "agentversion", world["version"], "change", "restore"),
+        *of("registry", "auditevent", world["event"], "change"),
+        *(
+            f"/admin/{model}/"
+            for model in (
+                *("retrieval/knowledgebase", "retrieval/document", "retrieval/indexsnapshot"),
+                *("retrieval/embeddingmodel", "retrieval/trace", "agents/agent"),
+                *("agents/agentversion", "registry/apikey", "registry/auditevent"),
+                *("auth/user", "auth/group"),
+            )
+        ),
+        "/admin/retrieval/knowledgebase/add/",
+        "/admin/agents/agent/add/",
+        "/admin/registry/apikey/add/",
+    ]
+
+
+def test_pages__for_a_superuser__all_answer(browser: Client, world: dict[str, Any]) -> None:
+    answers = {url: browser.get(url).status_code for url in _urls(world)}
+
+    assert set(answers.values()) == {200}, answers
+
+
+def test_pages__for_nobody__lead_to_the_login(client: Client, world: dict[str, Any]) -> None:
+    answers = {url: client.get(url).headers.get("Location", "") for url in _urls(world)}
+
+    assert all(where.startswith("/admin/login/") for where in answers.values()), answers
+
+
+def test_pages__for_staff_without_permissions__are_closed(
+    client: Client, world: dict[str, Any]
+) -> None:
+    client.force_login(User.objects.create_user("eve", is_staff=True))
+
+    answers = {url: client.get(url).status_code for url in _urls(world) if url != "/admin/"}
+
+    assert set(answers.values()) == {403}, answers
+
+
+def test_pages__for_staff_who_may_only_look__change_nothing(
+    client: Client, world: dict[str, Any]
+) -> None:
+    eve = User.objects.create_user("eve", is_staff=True)
+    eve.user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
+    client.force_login(eve)
+    before = AuditEvent.objects.count()
+
+    answers = {
+        url: client.post(url, {"name": "x", "slug": "x", "version": "1"}).status_code
+        for url in _urls(world)
+        if not url.endswith(("/test-box/", "/context/", "/build/", "/admin/"))
+        and url.count("/") > 4
+    }
+
+    assert AuditEvent.objects.count() == before
+    draft = reverse("admin:agents_agent_draft", args=[world["agent"].pk])
+    assert "Answer from the passages." in client.get(draft).content.decode()
+    assert b"Save the draft" not in client.get(draft).content
+    assert set(answers.values()) == {200, 403}, answers
+
+
+@pytest.mark.parametrize("name", READ_ONLY)
+def test_immutable_models__every_permission_to_write__is_off(name: str, rf: Any) -> None:
+    request = rf.get("/")
+    request.user = User.objects.create_superuser("ada")
+
+    found = next(
+        model_admin for model, model_admin in admin.site._registry.items() if model.__name__ == name
+    )
+
+    assert isinstance(found, ReadOnlyAdmin)
+    assert found.has_view_permission(request)
+    assert not found.has_add_permission(request)
+    assert not found.has_change_permission(request)
+    assert not found.has_delete_permission(request)
+
+
+@pytest.mark.parametrize(
+    "model", [KnowledgeBase, Document, IndexSnapshot, Trace, Agent, AgentVersion, AuditEvent]
+)
+def test_models__every_way_past_the_use_cases__is_closed(model: Any, rf: Any) -> None:
+    found: Any = admin.site.get_model_admin(model)
+    request = rf.get("/")
+    request.user = User.objects.create_superuser("ada")
+
+    with pytest.raises(NotImplementedError):
+        found.save_model(request, model(), None, False)
+    with pytest.raises(NotImplementedError):
+        found.delete_model(request, model())
+    assert "delete_selected" not in found.get_actions(request)
+
+
+def test_trace__of_a_call__is_shown_with_its_passages(
+    browser: Client, api: Any, world: dict[str, Any]
+) -> None:
+    called = api.post(
+        "/api/v1/agents/support/tools/search/call",
+        {"version": 1, "query": "How many days do I have to send a parcel back?"},
+        format="json",
+    ).json()
+
+    page = browser.get(reverse("admin:retrieval_trace_change", args=[called["traceId"]]))
+
+    said = text_of(page)
+    assert called["receipt"] in said
+    assert called["results"][0]["passage"].split("\n")[0] in said
+    assert "support, v1" in said
