@@ -14,7 +14,7 @@ RECIPE_VERSION = 1
 
 STRATEGIES = ("recursive", "markdown", "sentence", "page", "document")
 # These want as much in one chunk as the model reads; the others a passage.
-_WHOLE = frozenset({"page", "document"})
+_WHOLE = ("page", "document")
 
 DEFAULT_SIZE = 200
 DEFAULT_OVERLAP = 20
@@ -23,7 +23,7 @@ _SPECIAL_TOKENS = 2
 _MEMBERS = ("strategy", "size", "overlap")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Chunking:
     """A strategy with size and overlap in tokens of the embedding model; 0 ≤ overlap < size."""
 

@@ -17,10 +17,11 @@ Tier = tuple[tuple[Level, ...], Fraction]
 _GRAPHEME = regex.compile(r"\X")
 # A window this much longer than needed shows a whole grapheme, unless it was made to be hostile.
 _LONGEST_GRAPHEME = 64
-# Some tokenizers give one "unknown" token for a run of any length. Such runs are weighed in
-# slices, or a chunk would have no bound in characters.
+# Some tokenizers give one "unknown" token for a run of any length, and none for whitespace or
+# invisible characters. What goes beyond this many code points weighs a token each few, or a chunk
+# would have no bound in characters.
 _LONGEST_TOKEN = 100
-_SLICE = 50
+_CODE_POINTS_PER_TOKEN = 4
 
 
 class Packer:
@@ -67,7 +68,8 @@ class Packer:
             if excess <= 0:
                 return start, end
             if end > smallest:
-                limit = self._reach(start, self._rank(end) - self._rank(start) - excess)
+                held = self._rank(end) - self._rank(start)
+                limit = min(self._reach(start, held - excess), end - 1)
             elif start < covered:
                 start, limit = covered, self._reach(covered, size)
             else:
@@ -105,8 +107,11 @@ class Packer:
         return max((place for place in places if place is not None), default=None)
 
     def _overlap_start(self, start: int, end: int, overlap: int) -> int:
-        if overlap == 0 or end == len(self._text):
+        starts_section = self._boundaries.last(Level.SECTION, end - 1, end) is not None
+        if overlap == 0 or starts_section or end == len(self._text):
             return end
+        span = self._text[start:end]
+        start += len(span) - len(span.lstrip())
         low = max(start + 1, self._starts[max(0, self._rank(end) - overlap)])
         word = self._boundaries.first(Level.WORD, low, end)
         if word is not None:
@@ -149,16 +154,13 @@ def token_starts(text: str, token_offsets: TokenOffsets) -> list[int]:
     starts: list[int] = []
     before = 0
     for start, end in token_offsets(text):
-        # Whitespace and characters that the tokenizer drops weigh something too, in the mass.
-        starts.extend(range(before + _LONGEST_TOKEN, start, _LONGEST_TOKEN))
+        if start - before > _LONGEST_TOKEN:
+            starts.extend(range(before + _LONGEST_TOKEN, start, _CODE_POINTS_PER_TOKEN))
         if end - start <= _LONGEST_TOKEN:
             starts.append(start)
         else:
-            for slice_start in range(start, end, _SLICE):
-                parts = token_offsets(text[slice_start : min(end, slice_start + _SLICE)])
-                starts.append(slice_start)
-                starts.extend(slice_start + part for part, _ in parts[1:])
+            starts.extend(range(start, end, _CODE_POINTS_PER_TOKEN))
         before = max(before, end)
-    starts.extend(range(before + _LONGEST_TOKEN, len(text), _LONGEST_TOKEN))
+    starts.extend(range(before + _LONGEST_TOKEN, len(text), _CODE_POINTS_PER_TOKEN))
     starts.sort()
     return starts
