@@ -30,7 +30,7 @@ def parse(content: bytes, part: str) -> Element:
     try:
         return etree.fromstring(content, parser)
     except etree.XMLSyntaxError as error:
-        raise _damaged(part) from error
+        raise _failure(error, part) from error
 
 
 def children_of(content: bytes, parent: str, part: str) -> Iterator[Element]:
@@ -63,7 +63,7 @@ def children_of(content: bytes, parent: str, part: str) -> Iterator[Element]:
                 while element.getprevious() is not None:
                     del inside[0]
     except etree.XMLSyntaxError as error:
-        raise _damaged(part) from error
+        raise _failure(error, part) from error
 
 
 def name(element: Element) -> str:
@@ -104,5 +104,7 @@ def relations(archive: Archive, part: str) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _damaged(part: str) -> Damaged:
+def _failure(error: etree.XMLSyntaxError, part: str) -> Exception:
+    if error.code == etree.ErrorTypes.ERR_NO_MEMORY:
+        return MemoryError()
     return Damaged(f"The document is damaged: the XML of its part {part!r} is broken.")
