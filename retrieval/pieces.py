@@ -46,6 +46,7 @@ logger = logging.getLogger("retrieval.pieces")
 # Above this many chunks a document's vectors are committed in parts while it is worked on.
 PART = 2000
 _BATCH = 64
+CRASHED = "build.crashed"
 
 T = TypeVar("T")
 
@@ -93,11 +94,7 @@ def claim_piece(snapshot_id: int) -> Claim | None:
         if piece is None:
             return None
         if piece.attempts >= settings.BUILD_MAX_ATTEMPTS:
-            _fail(
-                piece,
-                "build.crashed",
-                f"The worker stopped {piece.attempts} times while it read this document.",
-            )
+            _give_up_crashed(piece)
             return claim_piece(snapshot_id)
         piece.claim = uuid.uuid4()
         piece.attempts += 1
@@ -323,26 +320,49 @@ def _fall_back(claim: Claim, extraction: Extraction) -> None:
         )
         if piece is None:
             raise ClaimLost
-        earlier = (
-            DocumentRevision.objects.filter(
-                document=piece.document_id,
-                number__lt=piece.revision.number,
-                extractions__status="sealed",
-                content__isnull=False,
-            )
-            .order_by("-number")
-            .first()
+        _give_up(piece, extraction.error_code, extraction.error)
+
+
+def _give_up_crashed(piece: BuildPiece) -> None:
+    """Note that reading this revision stops workers, so that later builds need not find out."""
+    sentence = (
+        f"The worker stopped {piece.attempts} times while it read this document. "
+        "POST …/reindex on its knowledge base tries once more."
+    )
+    if not Extraction.objects.filter(revision=piece.revision_id, status="sealed").exists():
+        Extraction.objects.update_or_create(
+            revision_id=piece.revision_id,
+            recipe=RECIPE,
+            defaults={"status": "failed", "error_code": CRASHED, "error": sentence},
         )
-        if earlier is None:
-            _fail(piece, extraction.error_code, extraction.error)
-            return
-        piece.error_code = piece.error_code or extraction.error_code
-        piece.error = piece.error or extraction.error
-        piece.revision = earlier
-        piece.claim = None
-        piece.leased_until = None
-        piece.attempts = 0
-        piece.save()
+    _give_up(piece, CRASHED, sentence)
+
+
+def _give_up(piece: BuildPiece, code: str, sentence: str) -> None:
+    """Fall back to the document's last readable revision, or fail where there is none.
+
+    The caller holds the piece locked.
+    """
+    earlier = (
+        DocumentRevision.objects.filter(
+            document=piece.document_id,
+            number__lt=piece.revision.number,
+            extractions__status="sealed",
+            content__isnull=False,
+        )
+        .order_by("-number")
+        .first()
+    )
+    if earlier is None:
+        _fail(piece, code, sentence)
+        return
+    piece.error_code = piece.error_code or code
+    piece.error = piece.error or sentence
+    piece.revision = earlier
+    piece.claim = None
+    piece.leased_until = None
+    piece.attempts = 0
+    piece.save()
 
 
 def _fail(piece: BuildPiece, code: str, sentence: str) -> None:

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from retrieval.indexing import start_build
 from retrieval.knowledge_bases import find, update_knowledge_base
 from retrieval.models import Chunk
+from retrieval.pieces import claim_piece
 from tests import builders
 from tests.builders import RETURNS, WARRANTY
 from tests.worker import Worker, wait_until
@@ -53,3 +57,27 @@ def test_build__by_a_real_worker__becomes_current(worker: Worker) -> None:
     current = find(base.pk).current_snapshot
     assert current is not None
     assert current.document_count == 1
+
+
+def test_build__newest_revision_crashes_its_workers__goes_on_serving_the_earlier_one(
+    settings: Any,
+) -> None:
+    base = builders.make_base()
+    document = builders.add_text(base, "returns.md", RETURNS)
+    builders.build(base)
+    builders.replace_text(base, document, WARRANTY)
+    lease, settings.BUILD_LEASE_SECONDS = settings.BUILD_LEASE_SECONDS, -1
+    snapshot = start_build(base.pk)
+    assert snapshot is not None
+    for _ in range(settings.BUILD_MAX_ATTEMPTS):
+        claim_piece(snapshot.pk)
+    settings.BUILD_LEASE_SECONDS = lease
+
+    ended = builders.build(base)
+
+    assert ended.state == "unchanged"
+    current = find(base.pk).current_snapshot
+    assert current is not None
+    member = current.members.get()
+    assert (member.name, member.revision_number) == ("returns.md", 1)
+    assert document.revisions.get(number=2).extractions.get().error_code == "build.crashed"
