@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from django.db import transaction
 
-from retrieval.documents import replace_document
+from retrieval.documents import Upload, replace_document
 from retrieval.indexing import cancel_build, finish_build, start_build
 from retrieval.knowledge_bases import delete_knowledge_base, find
 from retrieval.models import BuildPiece, Chunk, IndexedDocument, IndexSnapshot, KnowledgeBase
@@ -170,7 +170,7 @@ def test_document__replaced_while_its_base_is_built__waits_for_the_next_build(
         actor=builders.ACTOR,
         base=base,
         document_id=document.pk,
-        upload=builders.Upload(name="", content=b"# Page 0\n\nOnly this."),
+        upload=Upload(name="", content=b"# Page 0\n\nOnly this."),
     )
     together(partial(work_off, snapshot), replace)
     work_off(snapshot)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -280,7 +281,7 @@ def test_snapshot_switch__waiting_for_a_publish__comes_after_it(
 def test_knowledge_base__deleted_while_its_agent_publishes__is_kept(
     agent: Agent, base: KnowledgeBase, first: str
 ) -> None:
-    works = [
+    works: list[Callable[[], Any]] = [
         partial(builders.publish, agent),
         partial(delete_knowledge_base, actor=builders.ACTOR, knowledge_base_id=base.pk),
     ]
@@ -299,7 +300,7 @@ def test_knowledge_base__deleted_while_an_editor_binds_it__is_kept_or_unknown(
 ) -> None:
     for first in ("edit", "delete"):
         spare = builders.base_with()
-        works = [
+        works: list[Callable[[], Any]] = [
             partial(builders.edit, agent, tools=[builders.rag_tool(spare)]),
             partial(delete_knowledge_base, actor=builders.ACTOR, knowledge_base_id=spare.pk),
         ]

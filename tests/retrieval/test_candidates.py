@@ -6,6 +6,7 @@ import uuid
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from retrieval.candidates import best
 from retrieval.models import (
@@ -111,8 +112,8 @@ def found(snapshot: IndexSnapshot, query: Vector, depth: int) -> list[Row]:
     ]
 
 
-def unit(drawn: np.ndarray) -> Vector:
-    return (drawn / np.linalg.norm(drawn)).astype(np.float32)
+def unit(drawn: NDArray[np.float64]) -> Vector:
+    return np.asarray(drawn / np.linalg.norm(drawn), dtype=np.float32)
 
 
 def test_best__with_ties_duplicates_and_negative_scores__is_the_brute_force() -> None:
