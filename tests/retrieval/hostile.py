@@ -16,6 +16,10 @@ def echo(content: bytes, options: dict[str, Any], output: IO[bytes]) -> None:
     output.write(content)
 
 
+def name_the_host(content: bytes, options: dict[str, Any], output: IO[bytes]) -> None:
+    output.write(str(os.getppid()).encode())
+
+
 def spin(content: bytes, options: dict[str, Any], output: IO[bytes]) -> None:
     while True:
         pass

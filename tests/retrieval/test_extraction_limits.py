@@ -203,25 +203,26 @@ def test_caller__that_is_killed__leaves_nothing_running():
 
 def test_caller__that_forks__shares_no_host_with_its_parent():
     program = (
-        "import os, sys\n"
-        "from retrieval.extraction import extract\n"
-        "extract(b'warm', 'text/plain')\n"
-        "children = []\n"
-        "for number in range(3):\n"
-        "    pid = os.fork()\n"
-        "    if pid == 0:\n"
-        "        texts = [extract(b'%d %d' % (number, n), 'text/plain') for n in range(20)]\n"
-        "        good = all(t.segments[0].text == f'{number} {n}' for n, t in enumerate(texts))\n"
-        "        os._exit(0 if good else 1)\n"
-        "    children.append(pid)\n"
-        "texts = [extract(b'p %d' % n, 'text/plain').segments[0].text for n in range(20)]\n"
-        "assert texts == [f'p {n}' for n in range(20)]\n"
-        "sys.exit(any(os.waitpid(pid, 0)[1] for pid in children))\n"
+        "import os\n"
+        "from retrieval.extraction.sandbox import Limits, run_limited\n"
+        "def host():\n"
+        "    task = 'tests.retrieval.hostile:name_the_host'\n"
+        "    return run_limited(task, b'', {}, Limits()).output.decode()\n"
+        "before = host()\n"
+        "pid = os.fork()\n"
+        "print(before if pid else 'child', host(), host(), flush=True)\n"
+        "os.waitpid(pid, 0) if pid else os._exit(0)\n"
     )
 
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, timeout=60, check=True, stdout=subprocess.PIPE
+    )
 
-    assert done.returncode == 0
+    lines = sorted(line.split() for line in done.stdout.decode().splitlines())
+    (before, *parent), (_, *child) = lines
+    assert set(parent) == {before}
+    assert len(set(child)) == 1
+    assert set(child) != set(parent)
 
 
 def test_callers__in_several_threads__get_their_own_text():

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from retrieval.extraction import Extracted, ExtractionFailed, detect_type
+from retrieval.extraction.archives import Archive
 from retrieval.extraction.reading import read_document
 from tests.retrieval import documents
+
+MIB = 1024 * 1024
 
 
 def read(name: str, content: bytes) -> Extracted:
@@ -242,6 +245,27 @@ def test_office_document__under_a_password__says_that_one_is_needed(name):
         read(name, content)
 
     assert failure.value.code == "extraction.password_required"
+
+
+def test_archive__that_unfolds_to_more_than_allowed__is_not_unfolded():
+    archive = Archive(documents.zipped({"part": bytes(2 * MIB), "small": b"x"}))
+
+    with pytest.raises(ExtractionFailed) as failure:
+        archive.read("part", most=MIB)
+
+    assert failure.value.code == "extraction.too_large"
+    assert archive.read("small", most=MIB) == b"x"
+
+
+def test_archive__whose_parts_unfold_to_more_than_allowed_together__stops_there():
+    archive = Archive(documents.zipped({f"{number}": bytes(60 * MIB) for number in range(5)}))
+    for number in range(4):
+        archive.read(f"{number}")
+
+    with pytest.raises(ExtractionFailed) as failure:
+        archive.read("4")
+
+    assert failure.value.code == "extraction.too_large"
 
 
 def test_office_document__with_a_broken_part__says_that_it_is_damaged():
