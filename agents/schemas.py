@@ -207,6 +207,35 @@ components(
             ),
         }
     ),
+    Verification=record(
+        {
+            "ok": {"type": "boolean"},
+            "parts": array(
+                record(
+                    {
+                        "part": STRING,
+                        "ok": {"type": "boolean"},
+                        "purged": {
+                            "const": True,
+                            "description": "Its contents were erased; the digests are there.",
+                        },
+                    },
+                    optional=["purged"],
+                )
+            ),
+            "firstDifference": record(
+                {
+                    "part": STRING,
+                    "what": STRING,
+                    "expected": nullable(STRING),
+                    "found": nullable(STRING),
+                    "document": nullable(STRING),
+                    "chunk": nullable(INTEGER),
+                }
+            ),
+        },
+        optional=["firstDifference"],
+    ),
     AliasMoveRequest=request(
         {
             "version": _NUMBER,

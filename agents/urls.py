@@ -18,6 +18,7 @@ urlpatterns = [
     path(_VERSION, versions.VersionDetail.as_view()),
     path(f"{_VERSION}/diff/draft", versions.VersionDraftDifference.as_view()),
     path(f"{_VERSION}/diff/<int:other>", versions.VersionDifference.as_view()),
+    path(f"{_VERSION}/verify", versions.Verify.as_view()),
     path(f"{_VERSION}/restore", versions.Restore.as_view()),
     path(f"{_AGENT}/aliases", aliases.Aliases.as_view()),
     path(f"{_AGENT}/aliases/<str:name>", aliases.AliasDetail.as_view()),

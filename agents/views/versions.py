@@ -13,12 +13,14 @@ from agents.models import AgentVersion
 from agents.publishing import publish_draft
 from agents.rendering import render_draft, render_version, render_version_in_short
 from agents.restoring import restore_version
+from agents.verification import summary, verify_version
 from agents.versions import DRAFT, find_version, runnable
 from agents.views.agents import AgentView
 from agents.views.drafts import if_match, with_etag
 from registry import requests
 from registry.openapi import PAGING, listed, operation, ref
 from registry.pages import page
+from retrieval.verification import Verifier
 
 _TAG = "versions"
 
@@ -159,3 +161,21 @@ class Restore(AgentView):
             return 200, render_draft(agent, draft)
 
         return with_etag(self.write(work))
+
+
+class Verify(AgentView):
+    scopes = {"POST": "publisher"}
+
+    @operation(
+        "verifyVersion",
+        "Prove that a version is what was published",
+        about="Recomputes manifest and digest from the rows, and every pinned snapshot from its "
+        "members down to chunk texts, vectors and document bytes.",
+        tag=_TAG,
+        answers={200: ref("Verification")},
+        errors=(404,),
+    )
+    def post(self, request: Request, **_: Any) -> Response:
+        version = find_version(self.agent(), self.kwargs["number"])
+        self.no_body()
+        return Response(summary(verify_version(version, Verifier())))

@@ -191,3 +191,23 @@ def test_publish__by_an_editor__is_forbidden(client_for: Any) -> None:
 
     assert_problem(response, 403, "scope.insufficient")
     assert agent.versions.filter(state="published").count() == 0
+
+
+def test_verify__published_version__holds_in_every_part(api: CheckedClient) -> None:
+    builders.published(builders.base_with(), slug="support")
+
+    response = api.post(f"{AGENT}/versions/1/verify", format="json")
+
+    assert response.status_code == 200
+    parts = [part["part"] for part in response.json()["parts"]]
+    assert response.json()["ok"]
+    assert parts[:2] == ["digest", "manifest"]
+    assert {"document returns.md revision 1", "document warranty.md revision 1"} < set(parts)
+
+
+def test_verify__unknown_version__is_not_found(api: CheckedClient) -> None:
+    builders.make_agent("support")
+
+    response = api.post(f"{AGENT}/versions/7/verify", format="json")
+
+    assert_problem(response, 404, "version.not_found")

@@ -1,0 +1,241 @@
+"""Proving that what was sealed is what is there, down to bytes, texts and vectors.
+
+Everything is recomputed from the rows and compared with the digests that were written when it
+was sealed; the first difference of each part is named. Caches are not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+
+from registry.canonical import digest_bytes
+from retrieval.digests import (
+    chunk_digest,
+    extraction_digest,
+    indexed_document_digest,
+    snapshot_digest,
+    text_digest,
+    vector_digest,
+)
+from retrieval.models import IndexedDocument, IndexSnapshot, Purge, SnapshotMember
+from retrieval.pieces import segments_of
+from retrieval.segments import joined_text
+from retrieval.vectors import from_wire
+
+_CHUNKS = """
+SELECT ordinal, text, page, section, start, "end", truncated, digest, text_digest,
+       vector_send(vector), vector_digest, model_id
+FROM retrieval_chunk WHERE indexed_document_id = %s ORDER BY ordinal
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What was found instead of what was sealed; ``chunk`` counts from 0 in its document."""
+
+    what: str
+    expected: str | None
+    found: str | None
+    document: str | None = None
+    chunk: int | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "what": self.what,
+            "expected": self.expected,
+            "found": self.found,
+            "document": self.document,
+            "chunk": self.chunk,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedPart:
+    """One part, whether it holds, and the first difference where it does not."""
+
+    part: str
+    difference: Difference | None = None
+    purged: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return self.difference is None
+
+    def as_json(self) -> dict[str, Any]:
+        described: dict[str, Any] = {"part": self.part, "ok": self.ok}
+        if self.purged:
+            described["purged"] = True
+        return described
+
+
+class Verifier:
+    """Verifies snapshots; what several of them share is recomputed once."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, VerifiedPart] = {}
+
+    def snapshot(self, snapshot: IndexSnapshot) -> Iterator[VerifiedPart]:
+        """Yield each document of ``snapshot`` and then the snapshot itself."""
+        label = f"snapshot {snapshot.number} of knowledge base {snapshot.knowledge_base_id}"
+        members = (
+            SnapshotMember.objects.filter(snapshot=snapshot)
+            .select_related("indexed_document__extraction__revision", "indexed_document__model")
+            .order_by("document_id")
+        )
+        sealed = []
+        chunks = 0
+        for member in members.iterator(chunk_size=200):
+            indexed = member.indexed_document
+            yield self._document(member, indexed)
+            sealed.append(
+                (
+                    str(member.document_id),
+                    member.name,
+                    member.revision_number,
+                    member.metadata,
+                    indexed.digest,
+                )
+            )
+            chunks += indexed.chunk_count
+        yield VerifiedPart(
+            part=label,
+            difference=_first(
+                _same("its state", "ready", snapshot.state),
+                _same("its digest", snapshot.digest, snapshot_digest(sealed)),
+                _same("its number of documents", snapshot.document_count, len(sealed)),
+                _same("its number of chunks", snapshot.chunk_count, chunks),
+            ),
+        )
+
+    def _document(self, member: SnapshotMember, indexed: IndexedDocument) -> VerifiedPart:
+        known = self._seen.get(indexed.pk)
+        if known is None:
+            known = _verify_indexed(indexed, member.name)
+            self._seen[indexed.pk] = known
+        revision = indexed.extraction.revision
+        difference = known.difference or _first(
+            _same("its revision's number", member.revision_number, revision.number, member.name),
+            _same("its document", str(member.document_id), str(revision.document_id), member.name),
+        )
+        return VerifiedPart(
+            part=f"document {member.name} revision {member.revision_number}",
+            difference=difference,
+            purged=known.purged,
+        )
+
+
+def _verify_indexed(indexed: IndexedDocument, name: str) -> VerifiedPart:
+    extraction = indexed.extraction
+    revision = extraction.revision
+    purged = revision.content is None and Purge.objects.filter(revision_id=revision.pk).exists()
+    checks: list[Callable[[], Difference | None]] = []
+    text: str | None = None
+    if not purged:
+        segments = segments_of(extraction)
+        text = joined_text(segments)
+        checks += [
+            lambda: _same(
+                "the bytes of its revision",
+                revision.sha256,
+                digest_bytes(bytes(revision.content or b"")),
+                name,
+            ),
+            lambda: _same("its size", revision.size, len(revision.content or b""), name),
+            lambda: _same(
+                "the text of its extraction", extraction.digest, extraction_digest(segments), name
+            ),
+        ]
+    sealed: list[tuple[str, str]] = []
+    checks += [
+        lambda: _verify_chunks(indexed, name, text, sealed),
+        lambda: _same("its number of chunks", indexed.chunk_count, len(sealed), name),
+        lambda: _same(
+            "its digest",
+            indexed.digest,
+            indexed_document_digest(
+                revision_sha256=revision.sha256,
+                extraction=extraction.digest,
+                chunking=indexed.chunking,
+                model_fingerprint=indexed.model.fingerprint,
+                chunks=sealed,
+            ),
+            name,
+        ),
+    ]
+    difference = next((found for check in checks if (found := check()) is not None), None)
+    return VerifiedPart(part=name, difference=difference, purged=purged)
+
+
+def _verify_chunks(
+    indexed: IndexedDocument, name: str, text: str | None, sealed: list[tuple[str, str]]
+) -> Difference | None:
+    """Return the first difference among the chunks; ``text`` None means they were purged."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CHUNKS, [indexed.pk])
+        for position, row in enumerate(cursor.fetchall()):
+            (ordinal, passage, page, section, start, end, truncated) = row[:7]
+            (digest, passage_digest, vector, sealed_vector, model) = row[7:]
+            sealed.append((digest, sealed_vector))
+            difference = _first(
+                _same("its place", position, ordinal, name, position),
+                _same("its model", indexed.model_id, model, name, position),
+            )
+            if difference is None and text is not None:
+                place = text[start:end]
+                difference = _first(
+                    _same("its text", passage_digest, _text_digest(passage), name, position),
+                    _same(
+                        "its text, page or section",
+                        digest,
+                        chunk_digest(text=passage or "", page=page, section=section),
+                        name,
+                        position,
+                    ),
+                    _same(
+                        "its offsets in the extraction",
+                        _text_digest(passage),
+                        text_digest(place[: len(passage or "")] if truncated else place),
+                        name,
+                        position,
+                    ),
+                    _same(
+                        "its vector",
+                        sealed_vector,
+                        None if vector is None else vector_digest(from_wire(vector)),
+                        name,
+                        position,
+                    ),
+                )
+            if difference is not None:
+                return difference
+    return None
+
+
+def _text_digest(passage: str | None) -> str | None:
+    return None if passage is None else text_digest(passage)
+
+
+def _same(
+    what: str,
+    expected: object,
+    found: object,
+    document: str | None = None,
+    chunk: int | None = None,
+) -> Difference | None:
+    if expected == found:
+        return None
+    return Difference(
+        what=what,
+        expected=None if expected is None else str(expected),
+        found=None if found is None else str(found),
+        document=document,
+        chunk=chunk,
+    )
+
+
+def _first(*differences: Difference | None) -> Difference | None:
+    return next((one for one in differences if one is not None), None)
