@@ -14,6 +14,8 @@ from typing import Any
 
 import httpx
 
+from tests.servers import INSTANCE as SERVERS
+
 ROOT = Path(__file__).resolve().parents[2]
 _ADDRESS = re.compile(r"Admin\s+(http://\S+)/admin/")
 _START_SECONDS = 240
@@ -29,6 +31,8 @@ class Instance:
         self._environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith(_OURS)},
             "REAPER_INTERVAL_SECONDS": "1",
+            # The run's one export of the bundled model's graph: half a minute each otherwise.
+            "MODELS_DIR": str(SERVERS.models_dir),
             **(environment or {}),
         }
         self._process: subprocess.Popen[str] | None = None
