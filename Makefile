@@ -8,16 +8,18 @@ NEEDED := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	"$$python" -c '$(NEEDED)' 2>/dev/null && echo "$$python" && break; done)
 ARGS ?=
+# Without a browser its tests are left out of `make test`, which says so.
+CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Only the project's own settings count, whatever the shell has.
 unexport DJANGO_SETTINGS_MODULE
 
 .DEFAULT_GOAL := help
-.PHONY: help run install test test-slow bench lint format openapi clean
+.PHONY: help run install test test-slow test-browser bench lint format openapi clean
 
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo 'Arguments go in ARGS: make run ARGS="--port 9000 --data-dir /srv/registry"'
 
 run: $(INSTALLED) ## Start everything on this machine and stay in the foreground.
@@ -44,10 +46,14 @@ test: $(INSTALLED) ## Run every check that CI runs, cheapest first.
 	$(PY) manage.py check
 	@# Without a database it cannot compare with what is applied; the tests do that.
 	$(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
-	$(PY) -m pytest -n 2 --dist loadgroup -m "not slow" $(ARGS)
+	$(PY) -m pytest -n 2 --dist loadgroup -m "not slow$(if $(CHROMIUM),, and not browser)" $(ARGS)
+	@$(if $(CHROMIUM),:,echo "Left out: the tests that need Chromium (apt-get install chromium).")
 
 test-slow: $(INSTALLED) ## Run the tests that are too long for every change.
 	$(PY) -m pytest -m slow $(ARGS)
+
+test-browser: $(INSTALLED) ## Run the tests that click through the admin; they need Chromium.
+	$(PY) -m pytest -m browser $(ARGS)
 
 bench: $(INSTALLED) ## Run the benchmarks, or one: make bench ARGS=search.
 	@for file in benchmarks/$(or $(ARGS),[a-z]*).py; do echo "== $$file"; $(PY) "$$file" || exit 1; done
