@@ -32,9 +32,11 @@ def check_database(database: Mapping[str, Any]) -> str:
             password=database.get("PASSWORD") or None,
             dbname=database.get("NAME") or None,
             connect_timeout=_SECONDS,
+            client_encoding="UTF8",
             sslmode=database.get("OPTIONS", {}).get("sslmode"),
         ) as connection:
             version = connection.info.server_version
+            encoding = connection.info.parameter_status("server_encoding")
             found = connection.execute(
                 "SELECT installed_version, default_version FROM pg_available_extensions"
                 " WHERE name = 'vector'"
@@ -64,6 +66,11 @@ def check_database(database: Mapping[str, Any]) -> str:
         raise StartFailed(
             f"The PostgreSQL of DATABASE_URL at {where} has pgvector {pgvector}; "
             f"{_dotted(MINIMUM_PGVECTOR)} or newer is needed: {remedy}."
+        )
+    if encoding != "UTF8":
+        raise StartFailed(
+            f"The database of DATABASE_URL at {where} has the encoding {encoding}; UTF8 is needed: "
+            "make another with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0."
         )
     return f"PostgreSQL {version // 10_000}.{version % 10_000}, pgvector {pgvector} at {where}"
 

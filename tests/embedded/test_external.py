@@ -31,7 +31,7 @@ def serve(folder: Path) -> Iterator[tuple[dict[str, str], Path]]:
     os.chown(data, account.uid, account.gid)
     initdb = [
         *(str(programs / "bin/initdb"), "-D", str(data), "-U", "postgres"),
-        *("--auth=trust", "--no-sync"),
+        *("--auth=trust", "--no-sync", "--encoding=SQL_ASCII", "--locale=C"),
     ]
     assert can(account, initdb)
     server = spawn(
@@ -103,6 +103,13 @@ def test_check_database__old_pgvector__names_both_versions(foreign):
             check_database(address)
     finally:
         control.write_text(text)
+
+
+def test_check_database__other_encoding__names_it(foreign):
+    address, _ = foreign
+
+    with pytest.raises(StartFailed, match="has the encoding SQL_ASCII; UTF8 is needed"):
+        check_database(address)
 
 
 @pytest.mark.parametrize(
