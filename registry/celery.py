@@ -1,8 +1,12 @@
 """The Celery application: ``celery -A registry.celery worker``."""
 
 import os
+import signal
 
 from celery import Celery
+from celery.signals import worker_process_init
+
+from registry.embedded.processes import die_with_parent
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "registry.settings")
 
@@ -11,3 +15,9 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 # Threads other than the importing one find it too.
 app.set_default()
+
+
+@worker_process_init.connect(weak=False)
+def end_with_the_worker(**_: object) -> None:
+    """Let no pool process outlive a killed worker: it would go on with work that is another's."""
+    die_with_parent(signal.SIGKILL, os.getppid())

@@ -99,7 +99,12 @@ DATABASES["default"].setdefault("OPTIONS", {}).update(
 )
 
 REDIS_URL = _text("REDIS_URL") or INSTANCE.redis_url
-BROKER_URL = _text("BROKER_URL") or _text("REDIS_URL") or INSTANCE.broker_url
+# Celery has its own name for a socket.
+BROKER_URL = (
+    _text("BROKER_URL")
+    or _text("REDIS_URL").replace("unix://", "redis+socket://", 1)
+    or INSTANCE.broker_url
+)
 REDIS_IS_EMBEDDED = not _text("REDIS_URL")
 
 # -- secrets and hosts -----------------------------------------------------------------------

@@ -8,14 +8,16 @@ is still held; whoever lost it throws its work away.
 from __future__ import annotations
 
 import logging
+import threading
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
 from django.conf import settings
-from django.db import IntegrityError, connection, transaction
+from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
@@ -62,11 +64,39 @@ class Claim:
     piece_id: int
     token: uuid.UUID
 
+    def extend(self) -> None:
+        """Extend the lease, if it is still held."""
+        held = BuildPiece.objects.filter(pk=self.piece_id, claim=self.token, state="waiting")
+        held.update(leased_until=_lease_end())
+
     def renew(self, *, chunks_done: int) -> None:
         """Extend the lease and show progress. Raises ClaimLost."""
         held = BuildPiece.objects.filter(pk=self.piece_id, claim=self.token, state="waiting")
         if not held.update(leased_until=_lease_end(), chunks_done=chunks_done):
             raise ClaimLost
+
+
+@contextmanager
+def _kept_alive(claim: Claim) -> Iterator[None]:
+    """Extend the lease while this process works: reading one document may take minutes."""
+    done = threading.Event()
+
+    def beat() -> None:
+        try:
+            while not done.wait(settings.BUILD_LEASE_SECONDS / 3):
+                claim.extend()
+        except DatabaseError as error:
+            logger.warning("piece.lease_not_extended piece=%s reason=%s", claim.piece_id, error)
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=beat, name="lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def _lease_end() -> datetime:
@@ -116,11 +146,12 @@ def work_on(claim: Claim) -> None:
     if piece is None:
         return
     try:
-        extraction = _extraction_of(piece.revision)
-        if extraction.status == "failed":
-            _fall_back(claim, extraction)
-            return
-        indexed = _existing(piece.snapshot, extraction) or _index(claim, piece, extraction)
+        with _kept_alive(claim):
+            extraction = _extraction_of(piece.revision)
+            if extraction.status == "failed":
+                _fall_back(claim, extraction)
+                return
+            indexed = _existing(piece.snapshot, extraction) or _index(claim, piece, extraction)
         _finish(claim, indexed)
     except ClaimLost:
         logger.info("piece.claim_lost piece=%s", claim.piece_id)
