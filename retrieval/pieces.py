@@ -8,20 +8,13 @@ is still held; whoever lost it throws its work away.
 from __future__ import annotations
 
 import logging
-import threading
-import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import TypeVar
 
-from django.conf import settings
-from django.db import DatabaseError, IntegrityError, connection, transaction
-from django.db.models import Q
-from django.utils import timezone
+from django.db import IntegrityError, connection, transaction
 
 from retrieval.chunking import Chunking, Piece, chunk
+from retrieval.claims import Claim, ClaimLost, fall_back, finish, kept_alive
 from retrieval.digests import (
     chunk_digest,
     extraction_digest,
@@ -48,89 +41,8 @@ logger = logging.getLogger("retrieval.pieces")
 # Above this many chunks a document's vectors are committed in parts while it is worked on.
 PART = 2000
 _BATCH = 64
-CRASHED = "build.crashed"
 
 T = TypeVar("T")
-
-
-class ClaimLost(Exception):
-    """Another worker took the piece over, or the build ended."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """A piece that this worker holds until its lease ends."""
-
-    piece_id: int
-    token: uuid.UUID
-
-    def extend(self) -> None:
-        """Extend the lease, if it is still held."""
-        held = BuildPiece.objects.filter(pk=self.piece_id, claim=self.token, state="waiting")
-        held.update(leased_until=_lease_end())
-
-    def renew(self, *, chunks_done: int) -> None:
-        """Extend the lease and show progress. Raises ClaimLost."""
-        held = BuildPiece.objects.filter(pk=self.piece_id, claim=self.token, state="waiting")
-        if not held.update(leased_until=_lease_end(), chunks_done=chunks_done):
-            raise ClaimLost
-
-
-@contextmanager
-def _kept_alive(claim: Claim) -> Iterator[None]:
-    """Extend the lease while this process works: reading one document may take minutes."""
-    done = threading.Event()
-
-    def beat() -> None:
-        try:
-            while not done.wait(settings.BUILD_LEASE_SECONDS / 3):
-                claim.extend()
-        except DatabaseError as error:
-            logger.warning("piece.lease_not_extended piece=%s reason=%s", claim.piece_id, error)
-        finally:
-            connection.close()
-
-    thread = threading.Thread(target=beat, name="lease", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-
-
-def _lease_end() -> datetime:
-    return timezone.now() + timedelta(seconds=settings.BUILD_LEASE_SECONDS)
-
-
-def claim_piece(snapshot_id: int) -> Claim | None:
-    """Claim the next piece that nobody holds, or return None.
-
-    A piece whose holders crashed ``BUILD_MAX_ATTEMPTS`` times fails by name.
-    """
-    with transaction.atomic():
-        piece = (
-            # Of the piece alone: a locked snapshot would make every other worker find nothing.
-            BuildPiece.objects.select_for_update(skip_locked=True, of=("self",))
-            .filter(
-                Q(leased_until__isnull=True) | Q(leased_until__lt=timezone.now()),
-                snapshot_id=snapshot_id,
-                snapshot__state="building",
-                state="waiting",
-            )
-            .order_by("pk")
-            .first()
-        )
-        if piece is None:
-            return None
-        if piece.attempts >= settings.BUILD_MAX_ATTEMPTS:
-            _give_up_crashed(piece)
-            return claim_piece(snapshot_id)
-        piece.claim = uuid.uuid4()
-        piece.attempts += 1
-        piece.leased_until = _lease_end()
-        piece.save(update_fields=["claim", "attempts", "leased_until"])
-        return Claim(piece_id=piece.pk, token=piece.claim)
 
 
 def work_on(claim: Claim) -> None:
@@ -146,13 +58,13 @@ def work_on(claim: Claim) -> None:
     if piece is None:
         return
     try:
-        with _kept_alive(claim):
+        with kept_alive(claim):
             extraction = _extraction_of(piece.revision)
             if extraction.status == "failed":
-                _fall_back(claim, extraction)
+                fall_back(claim, extraction)
                 return
             indexed = _existing(piece.snapshot, extraction) or _index(claim, piece, extraction)
-        _finish(claim, indexed)
+        finish(claim, indexed)
     except ClaimLost:
         logger.info("piece.claim_lost piece=%s", claim.piece_id)
 
@@ -326,81 +238,3 @@ def known_vectors(model_id: int, digests: Sequence[str]) -> dict[str, Vector]:
 def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     for start in range(0, len(items), size):
         yield items[start : start + size]
-
-
-def _finish(claim: Claim, indexed: IndexedDocument) -> None:
-    held = BuildPiece.objects.filter(pk=claim.piece_id, claim=claim.token, state="waiting")
-    if not held.update(
-        state="done",
-        indexed_document=indexed,
-        chunks_done=indexed.chunk_count,
-        claim=None,
-        leased_until=None,
-    ):
-        raise ClaimLost
-
-
-def _fall_back(claim: Claim, extraction: Extraction) -> None:
-    """Keep a document's last readable revision in the index where its newest cannot be read."""
-    with transaction.atomic():
-        piece = (
-            BuildPiece.objects.select_for_update(of=("self",))
-            .select_related("revision")
-            .filter(pk=claim.piece_id, claim=claim.token, state="waiting")
-            .first()
-        )
-        if piece is None:
-            raise ClaimLost
-        _give_up(piece, extraction.error_code, extraction.error)
-
-
-def _give_up_crashed(piece: BuildPiece) -> None:
-    """Note that reading this revision stops workers, so that later builds need not find out."""
-    sentence = (
-        f"The worker stopped {piece.attempts} times while it read this document. "
-        "POST …/reindex on its knowledge base tries once more."
-    )
-    if not Extraction.objects.filter(revision=piece.revision_id, status="sealed").exists():
-        Extraction.objects.update_or_create(
-            revision_id=piece.revision_id,
-            recipe=RECIPE,
-            defaults={"status": "failed", "error_code": CRASHED, "error": sentence},
-        )
-    _give_up(piece, CRASHED, sentence)
-
-
-def _give_up(piece: BuildPiece, code: str, sentence: str) -> None:
-    """Fall back to the document's last readable revision, or fail where there is none.
-
-    The caller holds the piece locked.
-    """
-    earlier = (
-        DocumentRevision.objects.filter(
-            document=piece.document_id,
-            number__lt=piece.revision.number,
-            extractions__status="sealed",
-            content__isnull=False,
-        )
-        .order_by("-number")
-        .first()
-    )
-    if earlier is None:
-        _fail(piece, code, sentence)
-        return
-    piece.error_code = piece.error_code or code
-    piece.error = piece.error or sentence
-    piece.revision = earlier
-    piece.claim = None
-    piece.leased_until = None
-    piece.attempts = 0
-    piece.save()
-
-
-def _fail(piece: BuildPiece, code: str, sentence: str) -> None:
-    piece.state = "failed"
-    piece.error_code = code
-    piece.error = sentence
-    piece.claim = None
-    piece.leased_until = None
-    piece.save()
-    logger.warning("piece.failed document=%s code=%s", piece.document_id, code)

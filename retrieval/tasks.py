@@ -7,6 +7,7 @@ import uuid
 
 from celery import shared_task
 
+from retrieval.claims import claim_piece
 from retrieval.hints import send_hint
 from retrieval.indexing import (
     BUILD_TASK,
@@ -15,7 +16,7 @@ from retrieval.indexing import (
     hint_build,
     start_build,
 )
-from retrieval.pieces import claim_piece, work_on
+from retrieval.pieces import work_on
 
 # A task gives way after this long, so that one large build never keeps others from the workers.
 _TURN_SECONDS = 20.0

@@ -11,11 +11,12 @@ from agents.models import Agent, AgentVersion
 from agents.publishing import publish_draft
 from registry.access import Access
 from registry.actors import Actor
+from retrieval.claims import claim_piece
 from retrieval.documents import Upload, add_document, replace_document
 from retrieval.indexing import finish_build, start_build
 from retrieval.knowledge_bases import create_knowledge_base, find
 from retrieval.models import Document, IndexSnapshot, KnowledgeBase
-from retrieval.pieces import claim_piece, work_on
+from retrieval.pieces import work_on
 
 ACTOR = Actor(kind="command", label="tests")
 ACCESS = Access(actor=ACTOR, scope="admin")

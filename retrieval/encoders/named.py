@@ -46,7 +46,8 @@ class NamedEncoder(Encoder):
             self._model = library.SentenceTransformer(
                 str(self._folder), device="cpu", local_files_only=True
             ).float()
-        except (OSError, ValueError, RuntimeError, ImportError, KeyError, TypeError) as error:
+        # What the libraries raise for a damaged folder has no common kind.
+        except Exception as error:  # noqa: BLE001
             raise not_available(name, f"{self._folder} cannot be loaded: {error}") from error
         backend = getattr(self._model.tokenizer, "backend_tokenizer", None)
         if backend is None:

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
+from retrieval.claims import claim_piece
 from retrieval.indexing import start_build
 from retrieval.knowledge_bases import update_knowledge_base
 from retrieval.models import Document, KnowledgeBase
-from retrieval.pieces import claim_piece, work_on
+from retrieval.pieces import work_on
 from tests import builders
 from tests.api.contract import CheckedClient
 from tests.builders import RETURNS

@@ -7,11 +7,12 @@ from functools import partial
 import pytest
 from django.db import transaction
 
+from retrieval.claims import Claim, ClaimLost, claim_piece
 from retrieval.documents import Upload, replace_document
 from retrieval.indexing import cancel_build, finish_build, start_build
 from retrieval.knowledge_bases import delete_knowledge_base, find
 from retrieval.models import BuildPiece, Chunk, IndexedDocument, IndexSnapshot, KnowledgeBase
-from retrieval.pieces import Claim, ClaimLost, claim_piece, work_on
+from retrieval.pieces import work_on
 from tests import builders
 from tests.database.threads import Running, queued, together, waiting
 from tests.worker import wait_until

@@ -17,10 +17,11 @@ from agents.manifest import pinned_knowledge_bases
 from agents.models import Agent, AgentVersion, AliasMove
 from agents.publishing import publish_draft
 from registry.errors import Conflict, Invalid, StaleRevision
+from retrieval.claims import claim_piece
 from retrieval.indexing import finish_build, start_build
 from retrieval.knowledge_bases import delete_knowledge_base, find
 from retrieval.models import IndexSnapshot, KnowledgeBase, SnapshotPin
-from retrieval.pieces import claim_piece, work_on
+from retrieval.pieces import work_on
 from tests import builders
 from tests.database.threads import Running, other_session, queued, together, waiting
 from tests.worker import wait_until

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from retrieval.claims import claim_piece
 from retrieval.indexing import start_build
 from retrieval.knowledge_bases import find, update_knowledge_base
 from retrieval.models import Chunk
-from retrieval.pieces import claim_piece
 from tests import builders
 from tests.builders import RETURNS, WARRANTY
 from tests.worker import Worker, wait_until

@@ -1,0 +1,186 @@
+"""Who works on a piece of a build, and how its work ends.
+
+A piece is claimed in PostgreSQL for a while (a lease), so any number of workers share a build and
+a killed one costs its piece and no more. Whatever ends a piece proves first that the claim is
+still held; whoever lost it throws its work away.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import DatabaseError, connection, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from retrieval.extraction import RECIPE
+from retrieval.models import BuildPiece, DocumentRevision, Extraction, IndexedDocument
+
+logger = logging.getLogger("retrieval.claims")
+
+CRASHED = "build.crashed"
+
+
+class ClaimLost(Exception):
+    """Another worker took the piece over, or the build ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A piece that this worker holds until its lease ends."""
+
+    piece_id: int
+    token: uuid.UUID
+
+    def extend(self) -> None:
+        """Extend the lease, if it is still held."""
+        held = BuildPiece.objects.filter(pk=self.piece_id, claim=self.token, state="waiting")
+        held.update(leased_until=_lease_end())
+
+    def renew(self, *, chunks_done: int) -> None:
+        """Extend the lease and show progress. Raises ClaimLost."""
+        held = BuildPiece.objects.filter(pk=self.piece_id, claim=self.token, state="waiting")
+        if not held.update(leased_until=_lease_end(), chunks_done=chunks_done):
+            raise ClaimLost
+
+
+@contextmanager
+def kept_alive(claim: Claim) -> Iterator[None]:
+    """Extend the lease while this process works: reading one document may take minutes."""
+    done = threading.Event()
+
+    def beat() -> None:
+        try:
+            while not done.wait(settings.BUILD_LEASE_SECONDS / 3):
+                claim.extend()
+        except DatabaseError as error:
+            logger.warning("piece.lease_not_extended piece=%s reason=%s", claim.piece_id, error)
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=beat, name="lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _lease_end() -> datetime:
+    return timezone.now() + timedelta(seconds=settings.BUILD_LEASE_SECONDS)
+
+
+def claim_piece(snapshot_id: int) -> Claim | None:
+    """Claim the next piece that nobody holds, or return None.
+
+    A piece whose holders crashed ``BUILD_MAX_ATTEMPTS`` times fails by name.
+    """
+    with transaction.atomic():
+        piece = (
+            # Of the piece alone: a locked snapshot would make every other worker find nothing.
+            BuildPiece.objects.select_for_update(skip_locked=True, of=("self",))
+            .filter(
+                Q(leased_until__isnull=True) | Q(leased_until__lt=timezone.now()),
+                snapshot_id=snapshot_id,
+                snapshot__state="building",
+                state="waiting",
+            )
+            .order_by("pk")
+            .first()
+        )
+        if piece is None:
+            return None
+        if piece.attempts >= settings.BUILD_MAX_ATTEMPTS:
+            _give_up_crashed(piece)
+            return claim_piece(snapshot_id)
+        piece.claim = uuid.uuid4()
+        piece.attempts += 1
+        piece.leased_until = _lease_end()
+        piece.save(update_fields=["claim", "attempts", "leased_until"])
+        return Claim(piece_id=piece.pk, token=piece.claim)
+
+
+def finish(claim: Claim, indexed: IndexedDocument) -> None:
+    held = BuildPiece.objects.filter(pk=claim.piece_id, claim=claim.token, state="waiting")
+    if not held.update(
+        state="done",
+        indexed_document=indexed,
+        chunks_done=indexed.chunk_count,
+        claim=None,
+        leased_until=None,
+    ):
+        raise ClaimLost
+
+
+def fall_back(claim: Claim, extraction: Extraction) -> None:
+    """Keep a document's last readable revision in the index where its newest cannot be read."""
+    with transaction.atomic():
+        piece = (
+            BuildPiece.objects.select_for_update(of=("self",))
+            .select_related("revision")
+            .filter(pk=claim.piece_id, claim=claim.token, state="waiting")
+            .first()
+        )
+        if piece is None:
+            raise ClaimLost
+        _give_up(piece, extraction.error_code, extraction.error)
+
+
+def _give_up_crashed(piece: BuildPiece) -> None:
+    """Note that reading this revision stops workers, so that later builds need not find out."""
+    sentence = (
+        f"The worker stopped {piece.attempts} times while it read this document. "
+        "POST …/reindex on its knowledge base tries once more."
+    )
+    if not Extraction.objects.filter(revision=piece.revision_id, status="sealed").exists():
+        Extraction.objects.update_or_create(
+            revision_id=piece.revision_id,
+            recipe=RECIPE,
+            defaults={"status": "failed", "error_code": CRASHED, "error": sentence},
+        )
+    _give_up(piece, CRASHED, sentence)
+
+
+def _give_up(piece: BuildPiece, code: str, sentence: str) -> None:
+    """Fall back to the document's last readable revision, or fail where there is none.
+
+    The caller holds the piece locked.
+    """
+    earlier = (
+        DocumentRevision.objects.filter(
+            document=piece.document_id,
+            number__lt=piece.revision.number,
+            extractions__status="sealed",
+            content__isnull=False,
+        )
+        .order_by("-number")
+        .first()
+    )
+    if earlier is None:
+        _fail(piece, code, sentence)
+        return
+    piece.error_code = piece.error_code or code
+    piece.error = piece.error or sentence
+    piece.revision = earlier
+    piece.claim = None
+    piece.leased_until = None
+    piece.attempts = 0
+    piece.save()
+
+
+def _fail(piece: BuildPiece, code: str, sentence: str) -> None:
+    piece.state = "failed"
+    piece.error_code = code
+    piece.error = sentence
+    piece.claim = None
+    piece.leased_until = None
+    piece.save()
+    logger.warning("piece.failed document=%s code=%s", piece.document_id, code)
