@@ -251,19 +251,6 @@ def _end(snapshot: IndexSnapshot, *, state: str, detail: str) -> None:
     base.save(update_fields=["settled_revision", "shown_revision"])
 
 
-def fail_build(snapshot_id: int, reason: str) -> None:
-    """End a build as failed; what is served stays as it is."""
-    with transaction.atomic():
-        snapshot = IndexSnapshot.objects.filter(pk=snapshot_id).first()
-        if snapshot is None:
-            return
-        KnowledgeBase.objects.select_for_update().get(pk=snapshot.knowledge_base_id)
-        snapshot = IndexSnapshot.objects.select_for_update().get(pk=snapshot_id)
-        if snapshot.state == "building":
-            _end(snapshot, state="failed", detail=reason)
-    logger.error("build.failed snapshot=%s reason=%s", snapshot_id, reason)
-
-
 def cancel_build(*, actor: Actor, base: KnowledgeBase, number: int) -> IndexSnapshot:
     """Cancel a running build; what is served stays as it is.
 
@@ -271,7 +258,7 @@ def cancel_build(*, actor: Actor, base: KnowledgeBase, number: int) -> IndexSnap
     has ended.
     """
     with transaction.atomic():
-        KnowledgeBase.objects.select_for_update().get(pk=base.pk)
+        _locked(base)
         snapshot = find_snapshot(base, number)
         if snapshot.state != "building":
             raise Conflict(
@@ -294,7 +281,7 @@ def cancel_build(*, actor: Actor, base: KnowledgeBase, number: int) -> IndexSnap
 def reindex(*, actor: Actor, base: KnowledgeBase) -> None:
     """Ask for a build now, trying again what could not be extracted before."""
     with transaction.atomic():
-        locked = KnowledgeBase.objects.select_for_update().get(pk=base.pk)
+        locked = _locked(base)
         retried = Extraction.objects.filter(
             revision__document__knowledge_base=locked, status="failed"
         ).update(status="pending", error="", error_code="")
@@ -306,6 +293,13 @@ def reindex(*, actor: Actor, base: KnowledgeBase) -> None:
             after={"retried": retried},
         )
         request_build(locked)
+
+
+def _locked(base: KnowledgeBase) -> KnowledgeBase:
+    locked = KnowledgeBase.objects.select_for_update().filter(pk=base.pk).first()
+    if locked is None:
+        raise NotFound(f"There is no knowledge base {base.pk}.", code="knowledge_base.not_found")
+    return locked
 
 
 def find_snapshot(base: KnowledgeBase, number: int) -> IndexSnapshot:
