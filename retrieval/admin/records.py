@@ -27,7 +27,7 @@ class TraceAdmin(ReadOnlyAdmin[Trace]):
         return f"v{trace.version_number}"
 
     def display(self, obj: Trace) -> str:
-        return f"{obj.kind} of {obj.agent_slug}, {obj.at:%Y-%m-%d %H:%M:%S}"
+        return f"{obj.get_kind_display()} of {obj.agent_slug}, {obj.at:%Y-%m-%d %H:%M:%S}"
 
     @refusals_shown
     def change_view(

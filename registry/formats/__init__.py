@@ -1,0 +1,1 @@
+"""Formats of dates, by language, where Django looks for them."""
