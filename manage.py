@@ -9,9 +9,12 @@ import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
 
 from registry.embedded.commands import OWNER_COMMANDS, needs_database, servers_for_command
+from registry.embedded.external import check_database
 from registry.embedded.failure import StartFailed
 from registry.embedded.instance import Instance, default_data_dir, take_data_dir
 
@@ -31,12 +34,19 @@ def main() -> None:
     if command in OWNER_COMMANDS:
         os.environ["DATABASE_ROLE"] = "owner"
     servers: AbstractContextManager[None] = nullcontext()
-    if needs_database(argv) and not os.environ.get("DATABASE_URL"):
-        servers = servers_for_command(instance, command)
     try:
+        # Settings load after the embedded servers: their start writes the secret key.
+        if needs_database(argv) and not os.environ.get("DATABASE_URL", "").strip():
+            servers = servers_for_command(instance, command)
+        elif needs_database(argv):
+            check_database(
+                settings.DATABASES["default"],
+                settings.DATABASE_VARIABLE,
+                will_migrate=command == "migrate",
+            )
         with servers:
             execute_from_command_line(argv)
-    except StartFailed as failure:
+    except (StartFailed, ImproperlyConfigured) as failure:
         sys.exit(str(failure))
 
 

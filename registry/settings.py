@@ -23,7 +23,8 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 
 
 def _text(name: str, default: str = "") -> str:
-    return os.environ.get(name, default)
+    # Container tools pass what is not set on as blank.
+    return os.environ.get(name, "").strip() or default
 
 
 def _flag(name: str, *, default: bool) -> bool:
@@ -44,11 +45,18 @@ def _words(name: str, default: str) -> list[str]:
     return [word.strip() for word in _text(name, default).split(",") if word.strip()]
 
 
-def _database(url: str) -> dict[str, Any]:
-    parts = urlsplit(url)
+def _database(variable: str) -> dict[str, Any]:
+    try:
+        parts = urlsplit(_text(variable))
+        port = parts.port
+    except ValueError:
+        raise ImproperlyConfigured(
+            f"{variable} cannot be read: write it as postgresql://user:password@host:5432/name, "
+            "with special characters of the password as %XX."
+        ) from None
     if parts.scheme not in {"postgres", "postgresql"}:
         raise ImproperlyConfigured(
-            f"DATABASE_URL starts with {parts.scheme!r}; allowed is postgresql://…"
+            f"{variable} starts with {parts.scheme!r}; allowed is postgresql://…"
         )
     options = dict(parse_qsl(parts.query))
     return {
@@ -56,7 +64,7 @@ def _database(url: str) -> dict[str, Any]:
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
         "HOST": unquote(parts.hostname or options.pop("host", "")),
-        "PORT": str(parts.port or ""),
+        "PORT": str(port or ""),
         "OPTIONS": options,
     }
 
@@ -65,12 +73,15 @@ def _database(url: str) -> dict[str, Any]:
 
 DATA_DIR = Path(_text("DATA_DIR") or default_data_dir(BASE_DIR))
 INSTANCE = Instance(DATA_DIR)
-DATABASE_URL = _text("DATABASE_URL")
-DATABASE_IS_EMBEDDED = not DATABASE_URL
 # "owner" for migrations: the role that serves owns no table and cannot TRUNCATE.
 DATABASE_ROLE = _text("DATABASE_ROLE", "app")
-if DATABASE_ROLE == "owner" and _text("MIGRATION_DATABASE_URL"):
-    DATABASE_URL = _text("MIGRATION_DATABASE_URL")
+DATABASE_IS_EMBEDDED = not _text("DATABASE_URL")
+# The variable that the connection below is made from.
+DATABASE_VARIABLE = (
+    "MIGRATION_DATABASE_URL"
+    if DATABASE_ROLE == "owner" and _text("MIGRATION_DATABASE_URL") and not DATABASE_IS_EMBEDDED
+    else "DATABASE_URL"
+)
 # Named by the migrations' grants; the role itself is made by whoever sets the server up.
 DATABASE_APP_ROLE = _text("DATABASE_APP_ROLE", "registry_app")
 
@@ -78,9 +89,9 @@ DATABASES: dict[str, dict[str, Any]] = {
     "default": {
         "ENGINE": "django.db.backends.postgresql",
         **(
-            _database(DATABASE_URL)
-            if DATABASE_URL
-            else INSTANCE.database_settings("owner" if DATABASE_ROLE == "owner" else "app")
+            INSTANCE.database_settings("owner" if DATABASE_ROLE == "owner" else "app")
+            if DATABASE_IS_EMBEDDED
+            else _database(DATABASE_VARIABLE)
         ),
         "CONN_MAX_AGE": _number("DATABASE_CONN_MAX_AGE", 600),
         "CONN_HEALTH_CHECKS": True,
@@ -113,10 +124,12 @@ DEBUG = _flag("DEBUG", default=False)
 SECRET_KEY = _text("SECRET_KEY") or (
     INSTANCE.secret_key_path.read_text().strip() if INSTANCE.secret_key_path.exists() else ""
 )
-if not SECRET_KEY:
-    # Only commands that need no secret run without one; `up` writes the file first.
+SECRET_KEY_IS_MISSING = not SECRET_KEY
+if SECRET_KEY_IS_MISSING:
+    # Commands run without one, the web server does not; `up` writes the file first.
     SECRET_KEY = "set SECRET_KEY, or start with `manage.py up`"  # noqa: S105
-ALLOWED_HOSTS = _words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+# Health checks come from the machine itself, whatever its name is elsewhere.
+ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *_words("ALLOWED_HOSTS", "")]
 CSRF_TRUSTED_ORIGINS = _words("CSRF_TRUSTED_ORIGINS", "")
 SECURE_PROXY_SSL_HEADER = (
     ("HTTP_X_FORWARDED_PROTO", "https") if _flag("BEHIND_TLS_PROXY", default=False) else None
