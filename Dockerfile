@@ -9,7 +9,12 @@ COPY requirements.lock ./
 ARG PIP_EXTRA_INDEX_URL=""
 RUN pip install -r requirements.lock
 
-COPY . .
+COPY manage.py ./
+COPY registry ./registry
+COPY retrieval ./retrieval
+COPY agents ./agents
+COPY templates ./templates
+COPY examples ./examples
 RUN useradd --create-home registry && mkdir /data && chown registry /data
 USER registry
 ENV DATA_DIR=/data
@@ -18,4 +23,4 @@ EXPOSE 8000
 
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=6 \
   CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/healthz', timeout=4)"]
-CMD ["granian", "--interface", "wsgi", "--host", "0.0.0.0", "--port", "8000", "--workers", "2", "--blocking-threads", "1", "--respawn-failed-workers", "registry.wsgi:application"]
+CMD ["granian", "--interface", "wsgi", "--no-ws", "--host", "0.0.0.0", "--port", "8000", "--workers", "2", "--blocking-threads", "1", "--respawn-failed-workers", "--workers-kill-timeout", "10", "registry.wsgi:application"]
