@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 
@@ -20,6 +20,13 @@ ROOT = Path(__file__).resolve().parents[2]
 _ADDRESS = re.compile(r"Admin\s+(http://\S+)/admin/")
 _START_SECONDS = 240
 _OURS = ("DATABASE_", "REDIS_", "BROKER_", "DATA_DIR", "DJANGO_", "PYTEST_", "MODELS_DIR")
+
+
+class Installation(Protocol):
+    """Something that serves the API."""
+
+    @property
+    def url(self) -> str: ...
 
 
 class Instance:
@@ -99,15 +106,15 @@ class Instance:
 class Client:
     """Calls the API with one key; survives a restart on another port."""
 
-    def __init__(self, instance: Instance, key: str) -> None:
-        self._instance = instance
+    def __init__(self, installation: Installation, key: str) -> None:
+        self._installation = installation
         self._headers = {"Authorization": f"Bearer {key}"}
 
     def send(self, method: str, path: str, **options: Any) -> httpx.Response:
         headers = {**self._headers, **options.pop("headers", {})}
         return httpx.request(
             method,
-            f"{self._instance.url}/api/v1{path}",
+            f"{self._installation.url}/api/v1{path}",
             headers=headers,
             timeout=120,
             **options,
