@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 SEPARATOR = "\n\n"
@@ -20,6 +21,6 @@ class Segment:
     text: str
 
 
-def joined_text(segments: list[Segment] | tuple[Segment, ...]) -> str:
+def joined_text(segments: Sequence[Segment]) -> str:
     """Return the text that the offsets of chunks count in: the segments', a blank line between."""
     return SEPARATOR.join(segment.text for segment in segments)

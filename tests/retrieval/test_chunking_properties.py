@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import pytest
@@ -41,7 +41,7 @@ class Words:
         return offsets
 
 
-TOKENIZERS = {
+TOKENIZERS: dict[str, Callable[[], Tokenizer]] = {
     "bundled": lambda: encoder_for(DEFAULT_MODEL),
     "bytes": BytesWithAPrefix,
     "words": Words,
