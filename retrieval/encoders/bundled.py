@@ -45,8 +45,8 @@ class BundledEncoder(Encoder):
         # The file asks for both, at 128 tokens: long texts would be cut without a word.
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        self._first: int = self._tokenizer.token_to_id("[CLS]")
-        self._last: int = self._tokenizer.token_to_id("[SEP]")
+        self._first = _id_of(self._tokenizer, "[CLS]")
+        self._last = _id_of(self._tokenizer, "[SEP]")
         self._session = onnxruntime.InferenceSession(
             str(self._graph.path), _session_options(), providers=["CPUExecutionProvider"]
         )
@@ -96,6 +96,13 @@ class BundledEncoder(Encoder):
         tokens = np.array([[self._first, *ids, self._last]], dtype=np.int64)
         hidden: Vector = self._session.run(None, {"input_ids": tokens})[0][0]
         return unit(hidden.mean(axis=0, dtype=np.float32))
+
+
+def _id_of(tokenizer: Tokenizer, token: str) -> int:
+    number = tokenizer.token_to_id(token)
+    if number is None:
+        raise ValueError(f"the bundled tokenizer has no {token}")
+    return int(number)
 
 
 def _session_options() -> onnxruntime.SessionOptions:

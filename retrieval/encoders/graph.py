@@ -72,17 +72,17 @@ def ensure_graph(models_dir: Path) -> Graph:
     """
     source = bundled_model_dir()
     folder = models_dir / f"all-MiniLM-L6-v2-{_EXPORTER}"
-    graph = _sound_graph(folder, source)
-    if graph is None:
-        try:
+    try:
+        graph = _sound_graph(folder, source)
+        if graph is None:
             models_dir.mkdir(parents=True, exist_ok=True)
             with _locked(models_dir / "export.lock"):
                 graph = _sound_graph(folder, source)
                 if graph is None:
                     _export(source, folder)
                     graph = _sound_graph(folder, source)
-        except OSError as error:
-            raise not_available(_NAME, f"its graph cannot be written: {error}") from error
+    except OSError as error:
+        raise not_available(_NAME, f"its graph cannot be kept: {error}") from error
     if graph is None:
         raise not_available(_NAME, f"the graph in {folder} cannot be read back")
     return graph

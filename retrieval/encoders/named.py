@@ -47,7 +47,7 @@ class NamedEncoder(Encoder):
                 str(self._folder), device="cpu", local_files_only=True
             ).float()
         # What the libraries raise for a damaged folder has no common kind.
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             raise not_available(name, f"{self._folder} cannot be loaded: {error}") from error
         backend = getattr(self._model.tokenizer, "backend_tokenizer", None)
         if backend is None:
