@@ -41,6 +41,9 @@ from registry.admin_base import (
 from registry.errors import RegistryError, StaleRevision
 
 _MOVES_PER_PAGE = 50
+_NOT_CONFIRMED = (
+    "Changes are not yet in the snapshots. Wait for the build, or say below that it is meant."
+)
 
 
 class ArchivedFilter(SetFilter):
@@ -267,7 +270,7 @@ class AgentAdmin(RegistryAdmin[Agent]):
                 return HttpResponseRedirect(self.url("publish", agent))
             except RegistryError as error:
                 outdated = outdated or error.code == OUTDATED
-                form.add_error(None, error.detail)
+                form.add_error(None, _NOT_CONFIRMED if error.code == OUTDATED else error.detail)
             else:
                 messages.success(request, f"Version {version.number} is published.")
                 return HttpResponseRedirect(

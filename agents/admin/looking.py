@@ -139,6 +139,8 @@ def _shown(change: Change, names: Mapping[str, str]) -> ShownChange:
 def _short(value: Any, names: Mapping[str, str]) -> str:
     if value is None:
         return "–"
+    if isinstance(value, dict):
+        value = {name: member for name, member in value.items() if name != "id"}
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
     text = _ID.sub(lambda found: names.get(found[0], found[0]), text)
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"

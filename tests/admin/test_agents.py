@@ -182,7 +182,7 @@ def test_publishing__a_snapshot_that_lacks_changes__wants_to_be_told(
         browser.post(url, sent_by(page, "revision", accept_outdated="on"))
 
     assert "1 change is not in its snapshot." in text_of(page)
-    assert "Changes are not yet in the snapshot of Returns." in text_of(refused)
+    assert "Changes are not yet in the snapshots." in text_of(refused)
     assert AgentVersion.objects.filter(agent=agent, number=1).exists()
 
 

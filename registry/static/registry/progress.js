@@ -1,7 +1,10 @@
-// Keeps the panel of a running build up to date, and loads the page again when the build has ended.
+// Keeps the panel of a running build up to date, and loads the page again when a build has ended:
+// then the rest of the page has changed too.
 (() => {
   const panel = document.querySelector("[data-refresh-url]");
   const pause = 1500;
+  const snapshot = () => panel.querySelector("[data-snapshot]")?.dataset.snapshot;
+  const before = panel && snapshot();
 
   async function refresh() {
     try {
@@ -10,8 +13,9 @@
     } catch {
       // The server may be restarting: ask again.
     }
-    if (!panel.querySelector("[data-done]")) setTimeout(refresh, pause);
-    else if ("reload" in panel.dataset) location.reload();
+    const done = panel.querySelector("[data-done]");
+    if ("reload" in panel.dataset && (done || snapshot() !== before)) location.reload();
+    else if (!done) setTimeout(refresh, pause);
   }
 
   if (panel && !panel.querySelector("[data-done]")) setTimeout(refresh, pause);
