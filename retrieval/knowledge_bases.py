@@ -73,11 +73,8 @@ def create_knowledge_base(*, actor: Actor, values: Mapping[str, Any]) -> Knowled
     model = known_model(
         requests.text(values, "embeddingModel", default=settings.EMBEDDING_MODEL, longest=200)
     )
-    chunking = (
-        Chunking()
-        if values.get("chunking") is None
-        else Chunking.from_json(values["chunking"], model.max_tokens)
-    )
+    wanted = values.get("chunking")
+    chunking = Chunking.from_json({} if wanted is None else wanted, model.max_tokens)
     search_settings = read_settings(values.get("settings"), SearchSettings())
     reranking.require_available(search_settings)
     try:
