@@ -48,7 +48,8 @@ def _load_knowledge_base(
     files = sorted(path for path in source.rglob("*") if path.is_file())
     for path in files:
         name = path.relative_to(folder).as_posix()
-        add_document(actor=actor, base=base, upload=Upload(name=name, content=path.read_bytes()))
+        upload = Upload(name=name, content=path.read_bytes(), metadata=entry.get("metadata"))
+        add_document(actor=actor, base=base, upload=upload)
     say(f"{entry['name']}: {len(files)} documents")
     return base
 
