@@ -108,7 +108,13 @@ def create_api_key(
             action="api_key.created",
             object_type="api_key",
             object_id=row.id,
-            after={"name": name, "scope": scope, "allAgents": row.all_agents},
+            after={
+                "name": name,
+                "scope": scope,
+                "allAgents": row.all_agents,
+                "agents": row.agent_slugs,
+                "knowledgeBases": [str(one) for one in row.knowledge_base_ids],
+            },
         )
     return key
 

@@ -274,22 +274,27 @@ def _checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     return dict(metadata)
 
 
-def _checked_type(name: str, upload: Upload) -> Any:
-    if len(upload.content) > settings.MAX_UPLOAD_BYTES:
-        limit = settings.MAX_UPLOAD_BYTES
+def check_size(size: int) -> None:
+    """Raise TooLarge where a file of ``size`` bytes is over the limit; for use before reading it."""
+    limit = settings.MAX_UPLOAD_BYTES
+    if size > limit:
         raise TooLarge(
-            f"The file has {len(upload.content):,} bytes; allowed are {limit:,}.",
+            f"The file has {size:,} bytes; allowed are {limit:,}.",
             code="document.too_large",
             limit=limit,
             errors=[
                 FieldError(
                     field="file",
-                    value=len(upload.content),
+                    value=size,
                     message="is over the limit",
                     allowed={"maximum": limit},
                 )
             ],
         )
+
+
+def _checked_type(name: str, upload: Upload) -> Any:
+    check_size(len(upload.content))
     return detect_type(
         name=name,
         content=upload.content,

@@ -247,8 +247,8 @@ class DocumentAdmin(RegistryAdmin[Document]):
         document = self.found(request, object_id, "change")
         form = ReplaceForm(request.POST or None, request.FILES or None)
         if form.is_valid():
-            upload = Upload(name="", content=read_upload(form.cleaned_data["file"]))
             try:
+                upload = Upload(name="", content=read_upload(form.cleaned_data["file"]))
                 _, is_new = replace_document(
                     actor=actor_of(request),
                     base=document.knowledge_base,

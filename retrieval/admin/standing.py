@@ -38,6 +38,8 @@ class Standing:
 
     # ``BuildStatus.as_json()`` of the build that is due or running
     build: dict[str, Any] | None
+    # The chunking is another than that of the current snapshot
+    chunking_waits: bool
     # Sentences about what was accepted and is not in the current snapshot
     not_applied: list[str]
     # How many accepted changes the running build does not look at any more
@@ -60,6 +62,7 @@ def standing_of(base: KnowledgeBase) -> Standing:
     values, effect = settings.as_json(), settings.effect()
     return Standing(
         build=build.as_json() if build else None,
+        chunking_waits=_chunking_waits(base),
         not_applied=_not_applied(base),
         waiting=(
             base.content_revision - newest.content_revision
@@ -82,15 +85,19 @@ def standing_of(base: KnowledgeBase) -> Standing:
     )
 
 
+def _chunking_waits(base: KnowledgeBase) -> bool:
+    current = base.current_snapshot
+    return current is not None and current.chunking != chunking_of(base).recipe
+
+
 def _not_applied(base: KnowledgeBase) -> list[str]:
     current = base.current_snapshot
     if current is None:
         return []
     found: list[str] = []
-    wanted = chunking_of(base)
-    if current.chunking != wanted.recipe:
+    if _chunking_waits(base):
         found.append(
-            f"Chunking {_cut(wanted)} is not yet applied: what is searched was cut by "
+            f"Chunking {_cut(chunking_of(base))} is not yet applied: what is searched was cut by "
             f"{_cut(Chunking.from_recipe(current.chunking))}."
         )
     if current.model_id != base.model_id:

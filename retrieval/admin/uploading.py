@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 
 from registry.actors import Actor
 from registry.errors import RegistryError
 from retrieval.admin.forms import UploadForm
-from retrieval.documents import NAME_TAKEN, Upload, add_document, replace_document
+from retrieval.documents import NAME_TAKEN, Upload, add_document, check_size, replace_document
 from retrieval.models import Document, KnowledgeBase
 
 
@@ -36,8 +35,8 @@ def _upload(actor: Actor, base: KnowledgeBase, file: UploadedFile, form: UploadF
     typed = form.cleaned_data
     folder = typed["folder"].strip().strip("/")
     name = f"{folder}/{file.name}" if folder else str(file.name)
-    upload = Upload(name=name, content=read_upload(file), metadata=typed["metadata"])
     try:
+        upload = Upload(name=name, content=read_upload(file), metadata=typed["metadata"])
         document, added = add_document(actor=actor, base=base, upload=upload)
     except RegistryError as error:
         if error.code != NAME_TAKEN:
@@ -69,5 +68,6 @@ def _replace(actor: Actor, base: KnowledgeBase, upload: Upload) -> Outcome:
 
 
 def read_upload(file: UploadedFile) -> bytes:
-    """Return a file's content; of one over the limit only enough to be refused."""
-    return bytes(file.read(settings.MAX_UPLOAD_BYTES + 1))
+    """Return a file's content. Raises TooLarge, before any of it is in memory."""
+    check_size(file.size or 0)
+    return bytes(file.read())

@@ -58,6 +58,10 @@ def test_key__limited__reaches_only_what_was_chosen(browser: Client, audited: Au
     access = authenticate(found[0])
     assert access.agents == frozenset({"support"})
     assert access.knowledge_bases == frozenset({base.pk})
+    event = AuditEvent.objects.get(action="api_key.created")
+    assert event.after is not None
+    assert event.after["agents"] == ["support"]
+    assert event.after["knowledgeBases"] == [str(base.pk)]
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,7 @@ def test_upload__over_the_limit__is_refused(browser: Client, settings: Any) -> N
     answer = browser.post(_page("upload", base), {"uploads": _files(a__md="x" * 1001)})
 
     assert [one.kind for one in answer.context["outcomes"]] == ["refused"]
-    assert "allowed are 1,000" in answer.context["outcomes"][0].text
+    assert "The file has 1,001 bytes; allowed are 1,000." in answer.context["outcomes"][0].text
 
 
 def test_upload__a_name_that_is_taken__is_replaced_only_when_asked_for(
