@@ -15,7 +15,7 @@ from tests.api.problems import assert_problem, nothing_written
 
 # The least scope that each operation needs; every other operation needs an editor.
 RUNTIME = {"resolve", "retrieve", "callTool", "listTools", "listTraces", "getTrace"}
-PUBLISHER = {"publish", "restoreVersion", "moveAlias"}
+PUBLISHER = {"publish", "restoreVersion", "moveAlias", "verifyVersion"}
 
 _NOWHERE = {
     "slug": "nobody",
