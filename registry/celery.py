@@ -5,10 +5,14 @@ import signal
 
 from celery import Celery
 from celery.signals import worker_process_init
+from kombu.transport.virtual import Channel
 
 from registry.embedded.processes import die_with_parent
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "registry.settings")
+
+# The other half of the setting ack_emulation: nothing is given back to a broker that is gone.
+Channel.do_restore = False
 
 app = Celery("registry")
 app.config_from_object("django.conf:settings", namespace="CELERY")

@@ -233,11 +233,14 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker waits for its broker as long as it takes
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     # A broker that hangs must not block the upload that only wants to leave a hint.
     "socket_timeout": 2,
     "socket_connect_timeout": 2,
-    "visibility_timeout": 600,
+    # Messages are hints, so none is kept in Redis until it is done with: a worker that wants to
+    # settle one after Redis went away ends (seen: AttributeError in the transport).
+    "ack_emulation": False,
 }
 BUILD_LEASE_SECONDS = _number("BUILD_LEASE_SECONDS", 120, least=5)
 BUILD_MAX_ATTEMPTS = 3
