@@ -126,7 +126,13 @@ def _workers() -> str | None:
 @lru_cache(maxsize=1)
 def _worker_answers(moment: int) -> bool:
     """Ask the workers, at most once per ``moment``: probes come often, and silence takes long."""
-    return bool(current_app.control.ping(timeout=_PING_SECONDS, limit=1))
+    # A pooled connection may be one to a broker that has been restarted since.
+    with current_app.connection_for_write() as broker:
+        failures = _failures_of(broker)
+        try:
+            return bool(current_app.control.ping(timeout=_PING_SECONDS, limit=1, connection=broker))
+        except failures:
+            return False
 
 
 def forget() -> None:

@@ -13,7 +13,7 @@ from registry.embedded.external import check_database
 from tests.deploy.composition import ROOT
 from tests.deploy.servers import Postgres
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("separate servers")]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("mistakes")]
 
 
 def manage(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -133,7 +133,7 @@ def test_web__without_a_secret_key__does_not_start(place):
     started = subprocess.run(
         [sys.executable, "-c", "import registry.wsgi"],
         cwd=ROOT,
-        env={"DATABASE_URL": "postgresql://u@127.0.0.1:1/n", "DATA_DIR": str(place / "mistakes")},
+        env={"DATABASE_URL": "postgresql://u@127.0.0.1:1/n", "DATA_DIR": str(place / "no-secret")},
         capture_output=True,
         text=True,
         check=False,
