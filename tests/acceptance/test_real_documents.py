@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+import logging
 import unicodedata
-from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from tests.acceptance.instance import Client
 from tests.data import shared_data
+
+logger = logging.getLogger(__name__)
 
 # What the bundled model reached when this was written: 20 of 20. A fall is a regression.
 _LEAST_SHARE = 0.9
@@ -21,8 +25,10 @@ def _folded(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_questions__of_the_help_centre__find_the_right_file_among_the_top_five(
-    publisher: Client, record_property: Callable[[str, object], None]
+    publisher: Client,
 ) -> None:
     root = shared_data("kb", "files")
     base = publisher.make_base("Help centre")
@@ -40,16 +46,17 @@ def test_questions__of_the_help_centre__find_the_right_file_among_the_top_five(
         names = [result["document"]["name"] for result in answer["results"]]
         found.append(bool({entry["file"], *entry["also"]} & set(names)))
 
-    record_property("right file in top 5", f"{sum(found)} of {len(found)}")
+    logger.info("right file in top 5: %s of %s", sum(found), len(found))
     assert state["currentSnapshot"]["documents"] == 270
     assert sum(found) / len(found) >= _LEAST_SHARE
 
 
 def test_index__of_documents_in_many_formats__phrases_are_found_on_their_pages(
-    publisher: Client, record_property: Callable[[str, object], None]
+    publisher: Client,
 ) -> None:
     folder = shared_data("docs")
-    base = publisher.make_base("Many formats")
+    # Whole documents: this is about what was read and where, and embeds one chunk of each.
+    base = publisher.make_base("Many formats", chunking={"strategy": "document"})
     rows = [
         row
         for row in csv.DictReader(
@@ -67,7 +74,7 @@ def test_index__of_documents_in_many_formats__phrases_are_found_on_their_pages(
 
     missing = [row["file"] for row in rows if not _has_phrase(publisher, base, row, uploaded)]
 
-    record_property("phrases found", f"{len(rows) - len(missing)} of {len(rows)}")
+    logger.info("phrases found: %s of %s; missing %s", len(rows) - len(missing), len(rows), missing)
     assert len(missing) <= 5, missing
 
 
