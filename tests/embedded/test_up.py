@@ -20,7 +20,7 @@ from tests.embedded.conftest import CHECKOUT, passable_folder
 from tests.servers import INSTANCE
 
 # One process runs them all, so that they share one running instance.
-pytestmark = [pytest.mark.xdist_group("up"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.timeout(900)]
 
 SECONDS = 240.0
 
