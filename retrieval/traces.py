@@ -10,12 +10,26 @@ from django.db.models import QuerySet
 from registry.access import Access
 from registry.errors import NotFound
 from retrieval.models import Chunk, Trace
+from retrieval.trace_writer import TraceWriter
+
+writer = TraceWriter()
 
 
 def record_trace(trace: Trace) -> uuid.UUID:
-    """Write a trace and return its id. Traces hold values only and pin nothing."""
-    trace.save(force_insert=True)
+    """Keep a trace and return its id; every process finds it within a second.
+
+    It is written after the answer, in a group, and in no transaction of the caller's. Only where
+    more wait to be written than may does the caller write it itself. What it holds must not
+    change afterwards.
+    """
+    if not writer.put(trace):
+        trace.save(force_insert=True)
     return trace.pk
+
+
+def flush_traces() -> bool:
+    """Wait until what this process recorded is written; False where the database is away."""
+    return writer.flush()
 
 
 def find_trace(trace_id: uuid.UUID, access: Access) -> Trace:
@@ -27,7 +41,11 @@ def find_trace(trace_id: uuid.UUID, access: Access) -> Trace:
 
 
 def visible_traces(access: Access) -> QuerySet[Trace]:
-    """Return the traces of the agents of ``access``; runtime keys see what they made themselves."""
+    """Return the traces of the agents of ``access``; runtime keys see what they made themselves.
+
+    Those that this process has only just recorded are among them.
+    """
+    flush_traces()
     traces = Trace.objects.all()
     if access.agents is not None:
         traces = traces.filter(agent_slug__in=access.agents)

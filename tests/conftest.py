@@ -12,7 +12,9 @@ from rest_framework.test import APIClient
 
 from registry.access import create_api_key
 from registry.actors import Actor
+from retrieval.traces import writer
 from tests import builders
+from tests.traces import forget_traces
 from tests.worker import Worker, running_worker
 
 _NAME = re.compile(r"test_[a-z0-9_]+?__[a-z0-9_]+?__[a-z0-9_]+")
@@ -42,6 +44,15 @@ def django_db_setup(django_db_setup: None, django_db_blocker: object) -> None:
         ]
 
     setattr(connection.ops, "sql_flush", flush)  # noqa: B010 - a method, for this run only
+
+
+@pytest.fixture(autouse=True)
+def traces_are_forgotten() -> Iterator[None]:
+    """Remove the traces of a test: they are committed by their writer, whatever the test does."""
+    before = writer.taken
+    yield
+    if writer.taken != before:
+        forget_traces()
 
 
 @pytest.fixture

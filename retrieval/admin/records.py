@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
 from registry.admin_base import ReadOnlyAdmin, refusals_shown
 from retrieval.models import EmbeddingModel, Trace
-from retrieval.traces import described_with_texts
+from retrieval.traces import described_with_texts, flush_traces
 
 
 @admin.register(Trace)
@@ -19,6 +20,10 @@ class TraceAdmin(ReadOnlyAdmin[Trace]):
     search_fields = ["=agent_slug", "=conversation_id", "=receipt", "=api_key_name"]
     search_help_text = "An agent's slug, a conversation's id, an API key's name or a receipt."
     ordering = ["-at", "id"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Trace]:
+        flush_traces()
+        return super().get_queryset(request)
 
     @admin.display(description="version")
     def version(self, trace: Trace) -> str:

@@ -6,6 +6,7 @@ import uuid
 
 import pgtrigger
 from django.db import models
+from django.utils import timezone
 from pgvector.django import VectorField
 
 from registry.fields import ReceivedJSONField
@@ -79,7 +80,7 @@ class Trace(models.Model):
         CALL = "call"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    at = models.DateTimeField(auto_now_add=True, db_index=True)
+    at = models.DateTimeField(default=timezone.now, db_index=True, editable=False)
     kind = models.CharField(max_length=16, choices=Kind.choices)
     api_key_name = models.CharField(max_length=200, blank=True)
     agent_slug = models.CharField(max_length=100, db_index=True)

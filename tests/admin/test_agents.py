@@ -9,10 +9,11 @@ from django.urls import reverse
 from agents.drafting import draft_of
 from agents.models import Agent, AgentVersion
 from retrieval.knowledge_bases import find
-from retrieval.models import KnowledgeBase, Trace
+from retrieval.models import KnowledgeBase
 from tests import builders
 from tests.admin.conftest import Audited
 from tests.admin.pages import sent_by, text_of
+from tests.traces import kept_traces
 
 pytestmark = pytest.mark.django_db
 
@@ -102,7 +103,7 @@ def test_trying_a_context__against_the_draft__says_what_applies_and_why(
     decisions = [(one["label"], one["applies"], one["reason"]) for one in _bindings(page)]
     assert decisions == [("EU", True, "TRUE"), ("Off", False, "DISABLED")]
     assert "Attached to this conversation, in this order: Returns" in text_of(page)
-    assert not Trace.objects.exists()
+    assert not kept_traces().exists()
 
 
 def _bindings(page: Any) -> Any:

@@ -9,10 +9,11 @@ from agents.resolution import resolve
 from agents.tools import call_tool, retrieve_attached, tool_definitions
 from agents.versions import choose_version, runnable
 from registry.errors import Forbidden, Invalid, NotFound
-from retrieval.models import KnowledgeBase, Trace
+from retrieval.models import KnowledgeBase
 from retrieval.questions import Question
 from tests import builders
 from tests.builders import ACCESS
+from tests.traces import kept_traces
 
 pytestmark = pytest.mark.django_db
 _REGION = [{"name": "region", "type": "string", "values": ["EU", "UK"], "required": True}]
@@ -92,14 +93,14 @@ def test_resolve__with_an_etag_that_holds__is_unchanged_and_leaves_no_trace(
     agent, version = support
     ready = runnable(agent, version)
     etag = resolve(version=ready, context={"region": "EU"}, access=ACCESS)["etag"]
-    traces = Trace.objects.count()
+    traces = kept_traces().count()
 
     again = resolve(version=ready, context={"region": "EU"}, access=ACCESS, known=etag)
     other = resolve(version=ready, context={"region": "UK"}, access=ACCESS, known=etag)
 
     assert again == {"unchanged": True, "etag": etag}
     assert other["etag"] != etag
-    assert Trace.objects.count() == traces + 1
+    assert kept_traces().count() == traces + 1
 
 
 def test_resolve__trace__keeps_the_variables_read_and_not_the_whole_context(
@@ -110,7 +111,7 @@ def test_resolve__trace__keeps_the_variables_read_and_not_the_whole_context(
 
     answer = resolve(version=runnable(agent, version), context=context, access=ACCESS)
 
-    trace = Trace.objects.get(pk=answer["traceId"])
+    trace = kept_traces().get(pk=answer["traceId"])
     assert trace.arguments == {"context": {"region": "EU"}}
     assert "Lovelace" not in json.dumps([trace.arguments, trace.decisions, trace.groups])
 
@@ -130,7 +131,7 @@ def test_resolve__sensitive_variable__is_kept_as_an_hmac_only() -> None:
 
     answer = resolve(version=runnable(agent, version), context=context, access=ACCESS)
 
-    trace = Trace.objects.get(pk=answer["traceId"])
+    trace = kept_traces().get(pk=answer["traceId"])
     assert answer["bindings"][0]["applies"]
     assert "ada@example.org" not in json.dumps(trace.arguments)
     assert set(trace.arguments["context"]["customer"]["email"]) == {"hmac"}
@@ -151,7 +152,7 @@ def test_call__of_a_rag_tool__searches_its_one_base_whatever_the_context(
         conversation_id="c-1",
     )
 
-    trace = Trace.objects.get(pk=answer["traceId"])
+    trace = kept_traces().get(pk=answer["traceId"])
     assert answer["knowledgeBase"] == {"id": str(bases[0].pk), "name": "Returns EU"}
     assert answer["results"]
     assert trace.receipt == answer["receipt"]

@@ -8,10 +8,11 @@ import pytest
 
 from agents.models import Agent
 from registry.canonical import digest_json, digest_text
-from retrieval.models import KnowledgeBase, QueryEmbedding, Trace
+from retrieval.models import KnowledgeBase, QueryEmbedding
 from tests import builders
 from tests.api.contract import CheckedClient
 from tests.api.problems import assert_problem, nothing_written
+from tests.traces import kept_traces
 
 AGENT = "/api/v1/agents/support"
 QUERY = "How long are lamps covered?"
@@ -78,7 +79,7 @@ def test_resolve__context__says_what_applies_and_why(
     ]
     assert [tool["name"] for tool in body["tools"]] == ["search", "open_ticket"]
     assert body["contextProblems"] == []
-    trace = Trace.objects.get(pk=body["traceId"])
+    trace = kept_traces().get(pk=body["traceId"])
     assert (trace.kind, trace.conversation_id, trace.version_number) == ("resolve", "c-1", 1)
 
 
@@ -102,7 +103,7 @@ def test_resolve__known_etag__is_unchanged_and_leaves_no_trace(
 
     assert same.json() == {"unchanged": True, "etag": first["etag"]}
     assert other.json()["etag"] != first["etag"]
-    assert Trace.objects.count() == 2
+    assert kept_traces().count() == 2
 
 
 def test_resolve__without_a_trace__is_for_editors_and_leaves_none(
@@ -113,7 +114,7 @@ def test_resolve__without_a_trace__is_for_editors_and_leaves_none(
 
     assert body["traceId"] is None
     assert_problem(refused, 403, "scope.insufficient")
-    assert Trace.objects.count() == 0
+    assert kept_traces().count() == 0
 
 
 def test_resolve__draft__is_for_editors(api: CheckedClient, agent: Agent, client_for: Any) -> None:
@@ -189,7 +190,7 @@ def test_call__rag_tool__returns_passages_with_citations(
     assert body["knowledgeBase"] == {"id": str(base.pk), "name": "Warranty EU"}
     assert body["applied"]["topK"] == {"value": 1, "source": "call"}
     assert body["applied"]["confidenceThreshold"] == {"value": 0.3, "source": "default"}
-    kept = Trace.objects.get(pk=body["traceId"]).arguments
+    kept = kept_traces().get(pk=body["traceId"]).arguments
     assert kept["context"]["region"] == "EU"
     assert "undeclared" not in kept["context"]
     assert "Ada" not in json.dumps(kept)
@@ -292,7 +293,7 @@ def test_retrieve__context__asks_what_applies_in_groups(
     assert body["receipt"] == digest_json(
         {"schema": 1, "kind": "groups", "groups": [group["receipt"]]}
     )
-    assert Trace.objects.get(pk=body["traceId"]).kind == "retrieve"
+    assert kept_traces().get(pk=body["traceId"]).kind == "retrieve"
 
 
 def test_retrieve__nothing_applies__has_no_groups(api: CheckedClient, agent: Agent) -> None:
@@ -359,24 +360,24 @@ def test_tools__wrong_query__is_refused(api: CheckedClient, agent: Agent) -> Non
     assert_problem(nul, 400, "json.nul", field="alias")
 
 
-def test_call__repeated__takes_seven_queries_and_writes_only_its_trace(
+def test_call__repeated__takes_six_queries_and_writes_only_its_trace(
     api: CheckedClient, agent: Agent, django_assert_num_queries: Any
 ) -> None:
     _post(api, "tools/search/call", version=1, query=QUERY)
     stored = QueryEmbedding.objects.count()
 
-    # The key, the agent, the version, the question's vector, the search, purges; the trace.
-    with django_assert_num_queries(7):
+    # The key, the agent, the version, the question's vector, the search, purges.
+    with django_assert_num_queries(6):
         body = _post(api, "tools/search/call", version=1, query=QUERY).json()
 
     assert QueryEmbedding.objects.count() == stored
-    assert Trace.objects.filter(pk=uuid.UUID(body["traceId"])).exists()
+    assert kept_traces().filter(pk=uuid.UUID(body["traceId"])).exists()
 
 
-def test_resolve__repeated__takes_four_queries(
+def test_resolve__repeated__takes_three_queries(
     api: CheckedClient, agent: Agent, django_assert_num_queries: Any
 ) -> None:
     _post(api, "resolve", version=1, context={"region": "EU"})
 
-    with django_assert_num_queries(4):  # the key, the agent, the version; the trace
+    with django_assert_num_queries(3):  # the key, the agent, the version
         _post(api, "resolve", version=1, context={"region": "EU"})

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from retrieval.indexing import start_build
-from retrieval.models import KnowledgeBase, Trace
+from retrieval.models import KnowledgeBase
 from tests import builders
 from tests.api.contract import CheckedClient
 from tests.api.problems import assert_problem, nothing_written
+from tests.traces import kept_traces
 
 
 def _base(base: KnowledgeBase) -> str:
@@ -107,7 +108,7 @@ def test_test_box__question__answers_like_a_tool_with_all_candidates(api: Checke
     assert kept == body["results"]
     assert body["belowThreshold"]["count"] == 1
     assert body["applied"]["topK"] == {"value": 2, "source": "call"}
-    assert Trace.objects.count() == 0
+    assert kept_traces().count() == 0
 
 
 def test_test_box__earlier_snapshot__answers_from_it(api: CheckedClient) -> None:

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from retrieval.models import Trace
 from tests import builders
 from tests.api.contract import CheckedClient
 from tests.api.problems import assert_problem
+from tests.traces import kept_traces
 
 TRACES = "/api/v1/traces"
 
@@ -170,4 +170,4 @@ def test_traces__key_limited_to_agents__sees_theirs_only(client_for: Any) -> Non
 @pytest.mark.parametrize("address", ["x", "a%00b", "6e7c6f4e-6a4e-4d0e-9a53-0d0f0a4f6c55"])
 def test_trace__unknown__is_not_found(api: CheckedClient, address: str) -> None:
     assert_problem(api.get(f"{TRACES}/{address}"), 404, "trace.not_found")
-    assert Trace.objects.count() == 0
+    assert kept_traces().count() == 0
