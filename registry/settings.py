@@ -41,6 +41,13 @@ def _number(name: str, default: int, *, least: int = 0) -> int:
     return int(value)
 
 
+def _choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
+    value = _text(name, default).lower()
+    if value not in allowed:
+        raise ImproperlyConfigured(f"{name} is {value!r}; allowed are {' and '.join(allowed)}.")
+    return value
+
+
 def _words(name: str, default: str) -> list[str]:
     return [word.strip() for word in _text(name, default).split(",") if word.strip()]
 
@@ -217,6 +224,12 @@ DATA_UPLOAD_MAX_NUMBER_FIELDS = 10_000
 FILE_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
 MAX_JSON_BYTES = _number("MAX_JSON_MB", 55, least=1) * 1024 * 1024
 MAX_CONTEXT_BYTES = 64 * 1024
+
+# "auto": pages that are pictures are read where tesseract's language data are installed.
+OCR = _choice("OCR", "auto", ("auto", "off"))
+OCR_LANGUAGES = _text("OCR_LANGUAGES", "eng")
+# Blank: where distributions put them.
+OCR_DATA_DIR = _text("OCR_DATA_DIR")
 
 EMBEDDING_MODEL = _text("EMBEDDING_MODEL", "all-MiniLM-L6-v2")
 RERANK_MODEL = _text("RERANK_MODEL")

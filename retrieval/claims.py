@@ -20,7 +20,7 @@ from django.db import DatabaseError, connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from retrieval.extraction import RECIPE
+from retrieval.extractor import installed_recipe
 from retrieval.models import BuildPiece, DocumentRevision, Extraction, IndexedDocument
 
 logger = logging.getLogger("retrieval.claims")
@@ -143,7 +143,7 @@ def _give_up_crashed(piece: BuildPiece) -> None:
     if not Extraction.objects.filter(revision=piece.revision_id, status="sealed").exists():
         Extraction.objects.update_or_create(
             revision_id=piece.revision_id,
-            recipe=RECIPE,
+            recipe=installed_recipe(),
             defaults={"status": "failed", "error_code": CRASHED, "error": sentence},
         )
     _give_up(piece, CRASHED, sentence)

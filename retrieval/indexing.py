@@ -24,6 +24,7 @@ from registry.actors import Actor
 from registry.errors import Conflict, NotFound
 from retrieval.chunking import Chunking
 from retrieval.digests import snapshot_digest
+from retrieval.extractor import ask_to_read_anew, installed_recipe
 from retrieval.hints import send_hint
 from retrieval.models import (
     BuildPiece,
@@ -110,7 +111,8 @@ def _chunking(base: KnowledgeBase) -> Chunking:
 def _plan(snapshot: IndexSnapshot) -> None:
     """Freeze what this build holds: one piece per living, enabled document, newest revision.
 
-    A document that this chunking and model have already indexed is done at once.
+    A document that this chunking and model have already indexed is done at once, unless it
+    shall be read anew.
     """
     with connection.cursor() as cursor:
         cursor.execute(
@@ -137,6 +139,10 @@ def _plan(snapshot: IndexSnapshot) -> None:
                     ORDER BY id DESC LIMIT 1
                 )
                 AND i.sealed AND i.chunking = %(chunking)s AND i.model_id = %(model)s
+                AND NOT EXISTS (
+                    SELECT 1 FROM retrieval_extraction
+                    WHERE revision_id = r.id AND status = 'pending' AND recipe = %(recipe)s
+                )
                 ORDER BY i.id LIMIT 1
             ) AS i ON TRUE
             WHERE d.knowledge_base_id = %(base)s AND d.enabled AND d.deleted_at IS NULL
@@ -147,6 +153,7 @@ def _plan(snapshot: IndexSnapshot) -> None:
                 "chunking": snapshot.chunking,
                 "model": snapshot.model_id,
                 "base": snapshot.knowledge_base_id,
+                "recipe": installed_recipe(),
             },
         )
 
@@ -278,19 +285,24 @@ def cancel_build(*, actor: Actor, base: KnowledgeBase, number: int) -> IndexSnap
     return snapshot
 
 
-def reindex(*, actor: Actor, base: KnowledgeBase) -> None:
-    """Ask for a build now, trying again what could not be extracted before."""
+def reindex(*, actor: Actor, base: KnowledgeBase, reextract: bool = False) -> None:
+    """Ask for a build now, trying again what could not be extracted before.
+
+    With ``reextract`` the installed extractor also reads what another one has read; where it
+    cannot, the earlier reading stays.
+    """
     with transaction.atomic():
         locked = _locked(base)
         retried = Extraction.objects.filter(
             revision__document__knowledge_base=locked, status="failed"
         ).update(status="pending", error="", error_code="")
+        reextracted = ask_to_read_anew(locked) if reextract else 0
         audit.record(
             actor=actor,
             action="knowledge_base.reindexed",
             object_type="knowledge_base",
             object_id=base.pk,
-            after={"retried": retried},
+            after={"retried": retried, "reextracted": reextracted},
         )
         request_build(locked)
 

@@ -11,29 +11,26 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from django.db import IntegrityError, connection, transaction
+from django.db import connection, transaction
 
 from retrieval.chunking import Chunking, Piece, chunk
 from retrieval.claims import Claim, ClaimLost, fall_back, finish, kept_alive
 from retrieval.digests import (
     chunk_digest,
-    extraction_digest,
     indexed_document_digest,
     text_digest,
     vector_digest,
 )
 from retrieval.encoders import Encoder, encoder_for
-from retrieval.extraction import RECIPE, ExtractionFailed, extract
+from retrieval.extractor import RevisionGone, extraction_of, segments_of
 from retrieval.models import (
     BuildPiece,
     Chunk,
-    DocumentRevision,
     Extraction,
     IndexedDocument,
     IndexSnapshot,
     PendingVector,
 )
-from retrieval.segments import Segment
 from retrieval.vectors import Vector, from_wire
 
 logger = logging.getLogger("retrieval.pieces")
@@ -59,67 +56,14 @@ def work_on(claim: Claim) -> None:
         return
     try:
         with kept_alive(claim):
-            extraction = _extraction_of(piece.revision)
+            extraction = extraction_of(piece.revision)
             if extraction.status == "failed":
                 fall_back(claim, extraction)
                 return
             indexed = _existing(piece.snapshot, extraction) or _index(claim, piece, extraction)
         finish(claim, indexed)
-    except ClaimLost:
+    except (ClaimLost, RevisionGone):
         logger.info("piece.claim_lost piece=%s", claim.piece_id)
-
-
-def _extraction_of(revision: DocumentRevision) -> Extraction:
-    """Return the newest sealed extraction of ``revision``, or try the present recipe.
-
-    Raises ClaimLost where the revision is deleted meanwhile, with its knowledge base.
-    """
-    sealed = revision.extractions.filter(status="sealed").order_by("-pk").first()
-    if sealed is not None:
-        return sealed
-    try:
-        extraction, _ = Extraction.objects.get_or_create(revision=revision, recipe=RECIPE)
-    except IntegrityError as error:
-        raise ClaimLost from error
-    if extraction.status != "pending":
-        return extraction
-    try:
-        extracted = extract(bytes(revision.content or b""), revision.media_type)
-    except ExtractionFailed as error:
-        extraction.status = "failed"
-        extraction.error_code = error.code
-        extraction.error = error.sentence
-    else:
-        extraction.status = "sealed"
-        extraction.segments = [
-            {"page": segment.page, "section": segment.section, "text": segment.text}
-            for segment in extracted.segments
-        ]
-        extraction.notices = list(extracted.notices)
-        extraction.pages = extracted.pages
-        extraction.digest = extraction_digest(extracted.segments)
-    with transaction.atomic():
-        # The revision first, as whoever deletes or purges it does: the other way round deadlocks.
-        list(
-            DocumentRevision.objects.select_for_update(no_key=True)
-            .filter(pk=revision.pk)
-            .values_list("pk")
-        )
-        locked = Extraction.objects.select_for_update().filter(pk=extraction.pk).first()
-        if locked is None:
-            raise ClaimLost
-        if locked.status != "pending":
-            return locked
-        extraction.save()
-    return extraction
-
-
-def segments_of(extraction: Extraction) -> list[Segment]:
-    """Return the segments of a sealed extraction; none after a purge."""
-    return [
-        Segment(page=item["page"], section=item["section"], text=item["text"])
-        for item in extraction.segments or []
-    ]
 
 
 def _existing(snapshot: IndexSnapshot, extraction: Extraction) -> IndexedDocument | None:

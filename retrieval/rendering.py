@@ -9,6 +9,7 @@ from typing import Any
 from registry.access import Access
 from retrieval.chunking import Chunking
 from retrieval.document_states import DocumentState, document_states
+from retrieval.extractor import installed_recipe, read_by_another
 from retrieval.knowledge_bases import chunking_of
 from retrieval.models import Document, IndexSnapshot, KnowledgeBase, SnapshotPin
 from retrieval.pins import shown_holders
@@ -19,16 +20,17 @@ Json = dict[str, Any]
 
 
 def render_knowledge_bases(bases: Sequence[KnowledgeBase]) -> list[Json]:
-    """Return knowledge bases, selected with model and current snapshot, at one more query."""
+    """Return knowledge bases, selected with model and current snapshot, at two more queries."""
     builds = build_statuses(bases)
-    return [_knowledge_base(base, builds[base.pk]) for base in bases]
+    outdated = read_by_another(bases)
+    return [_knowledge_base(base, builds[base.pk], outdated.get(base.pk, 0)) for base in bases]
 
 
 def render_knowledge_base(base: KnowledgeBase) -> Json:
     return render_knowledge_bases([base])[0]
 
 
-def _knowledge_base(base: KnowledgeBase, build: BuildStatus | None) -> Json:
+def _knowledge_base(base: KnowledgeBase, build: BuildStatus | None, outdated: int) -> Json:
     settings = settings_of(base)
     snapshot = base.current_snapshot
     return {
@@ -40,6 +42,9 @@ def _knowledge_base(base: KnowledgeBase, build: BuildStatus | None) -> Json:
         "settingsEffect": settings.effect(),
         "currentSnapshot": None if snapshot is None else _snapshot_in_short(snapshot),
         "build": None if build is None else build.as_json(),
+        "newerExtractor": (
+            {"recipe": installed_recipe(), "documents": outdated} if outdated else None
+        ),
         "createdAt": base.created_at.isoformat(),
     }
 

@@ -154,8 +154,24 @@ components(
             },
             "currentSnapshot": nullable(record(_SNAPSHOT_IN_SHORT)),
             "build": nullable(ref("Build")),
+            "newerExtractor": {
+                **nullable(record({"recipe": STRING, "documents": COUNT})),
+                "description": "How many documents were read by another extractor than the "
+                "installed one, null where none was. They stay as they are until "
+                "`reindex` is asked to read them anew.",
+            },
             "createdAt": TIME,
         }
+    ),
+    Reindex=request(
+        {
+            "reextract": {
+                **BOOLEAN,
+                "default": False,
+                "description": "Also read anew what another extractor has read.",
+            }
+        },
+        optional=["reextract"],
     ),
     Build=record(
         {

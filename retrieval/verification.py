@@ -21,8 +21,8 @@ from retrieval.digests import (
     text_digest,
     vector_digest,
 )
+from retrieval.extractor import segments_of
 from retrieval.models import IndexedDocument, IndexSnapshot, Purge, SnapshotMember
-from retrieval.pieces import segments_of
 from retrieval.segments import joined_text
 from retrieval.vectors import from_wire
 

@@ -248,10 +248,12 @@ class KnowledgeBaseAdmin(RegistryAdmin[KnowledgeBase]):
     def reindex_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
         base = self.found(request, object_id, "change")
         if request.method == "POST":
+            anew = "reextract" in request.POST
             attempt(
                 request,
-                lambda: reindex(actor=actor_of(request), base=base),
-                "A build was asked for; documents that failed are tried again.",
+                lambda: reindex(actor=actor_of(request), base=base, reextract=anew),
+                "A build was asked for; documents that failed are tried again"
+                + (", and those that another extractor has read are read anew." if anew else "."),
             )
         return HttpResponseRedirect(self.url("change", base))
 

@@ -9,6 +9,7 @@ from django.db.models import Q
 
 from retrieval.chunking import Chunking
 from retrieval.document_states import DocumentState, document_states
+from retrieval.extractor import installed_recipe, read_by_another
 from retrieval.indexing import outdated
 from retrieval.knowledge_bases import chunking_of
 from retrieval.models import Document, IndexSnapshot, KnowledgeBase, SnapshotMember
@@ -51,6 +52,9 @@ class Standing:
     chunking: str
     settings: list[dict[str, Any]]
     failures: list[Failure]
+    # How the installation reads documents, and how many were read otherwise
+    extractor: str
+    read_by_another: int
 
 
 def standing_of(base: KnowledgeBase) -> Standing:
@@ -82,6 +86,8 @@ def standing_of(base: KnowledgeBase) -> Standing:
             for name, label, allowed in _SETTINGS
         ],
         failures=_failures(base),
+        extractor=installed_recipe(),
+        read_by_another=read_by_another([base]).get(base.pk, 0),
     )
 
 

@@ -5,7 +5,7 @@ Light to import: the libraries that read documents are loaded by the host proces
 
 from retrieval.extraction.detection import DetectedType, detect_type
 from retrieval.extraction.extracting import extract
-from retrieval.extraction.ocr import Ocr
+from retrieval.extraction.ocr import Ocr, installed_ocr
 from retrieval.extraction.recipe import RECIPE, recipe
 from retrieval.extraction.results import Extracted, ExtractionFailed
 from retrieval.extraction.sandbox import Limits
@@ -21,5 +21,6 @@ __all__ = [
     "Segment",
     "detect_type",
     "extract",
+    "installed_ocr",
     "recipe",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import unicodedata
 from importlib.metadata import version
 
@@ -12,6 +13,7 @@ REVISION = 1
 _LIBRARIES = ("kreuzberg", "pypdfium2", "lxml", "markdown-it-py", "chardetng-py")
 
 
+@functools.lru_cache(maxsize=16)
 def recipe(ocr: Ocr | None = None) -> str:
     """Return the recipe: libraries with versions, our own revision, the OCR engine or none.
 

@@ -11,7 +11,7 @@ from registry.api import View
 from registry.errors import Forbidden
 from registry.openapi import PAGING, listed, operation, ref
 from registry.pages import page
-from registry.requests import path_uuid
+from registry.requests import boolean, path_uuid
 from retrieval.indexing import reindex
 from retrieval.knowledge_bases import (
     create_knowledge_base,
@@ -135,17 +135,20 @@ class Reindex(KnowledgeBaseView):
     @operation(
         "reindex",
         "Build now, trying again what could not be read",
+        about="With `reextract`, the installed extractor also reads what another one has read; "
+        "where it cannot, the earlier reading stays.",
         tag=_TAG,
+        body=ref("Reindex"),
         answers={202: ref("KnowledgeBase")},
-        errors=(404, 422),
+        errors=(400, 404, 415, 422),
         writes=True,
     )
     def post(self, request: Request, **_: Any) -> Response:
         base = self.knowledge_base()
-        self.no_body()
+        reextract = boolean(self.body("reextract"), "reextract", default=False)
 
         def work() -> tuple[int, Any]:
-            reindex(actor=self.access.actor, base=base)
+            reindex(actor=self.access.actor, base=base, reextract=reextract)
             return 202, render_knowledge_base(find(base.pk))
 
         return self.write(work)

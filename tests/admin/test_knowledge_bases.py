@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -373,3 +374,21 @@ def test_list__more_bases__costs_no_more_queries(browser: Client) -> None:
 
     assert len(many) == len(few)
     assert "up to date" in text_of(page)
+
+
+def test_overview__newer_extractor__says_so_and_reads_anew_when_asked(
+    browser: Client, audited: Audited, settings: Any, tmp_path: Path
+) -> None:
+    settings.OCR = "off"
+    base = builders.base_with()
+    assert "Newer extractor available" not in text_of(browser.get(_page("change", base)))
+    (tmp_path / "eng.traineddata").write_bytes(b"data of another engine")
+    settings.OCR, settings.OCR_DATA_DIR = "auto", str(tmp_path)
+
+    page = text_of(browser.get(_page("change", base)))
+    with audited("knowledge_base.reindexed"):
+        browser.post(_page("reindex", base), {"reextract": "Read them anew"})
+    builders.build(find(base.pk))
+
+    assert "Newer extractor available. 2 documents were read by another version" in page
+    assert "Newer extractor available" not in text_of(browser.get(_page("change", base)))

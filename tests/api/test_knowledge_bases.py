@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from registry.models import AuditEvent
+from retrieval.extractor import installed_recipe
 from retrieval.indexing import start_build
 from retrieval.models import KnowledgeBase
 from tests import builders
@@ -38,6 +40,7 @@ def test_create__name_only__has_the_defaults(api: CheckedClient) -> None:
         },
         "currentSnapshot": None,
         "build": None,
+        "newerExtractor": None,
     }
     assert api.get(f"{BASES}/{body['id']}").json() == body
 
@@ -203,7 +206,7 @@ def test_list__many__comes_in_pages_by_name(api: CheckedClient) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 4])
-def test_list__however_many__takes_three_queries(
+def test_list__however_many__takes_four_queries(
     api: CheckedClient, django_assert_num_queries: Any, count: int
 ) -> None:
     for _ in range(count):
@@ -211,7 +214,41 @@ def test_list__however_many__takes_three_queries(
     for base in KnowledgeBase.objects.all()[:2]:
         start_build(base.pk)
 
-    with django_assert_num_queries(3):  # the key, the page, the builds
+    with django_assert_num_queries(4):  # the key, the page, the builds
         response = api.get(BASES)
 
     assert len(response.json()["results"]) == count
+
+
+def test_newer_extractor__shown_and_asked_for__reads_anew(
+    api: CheckedClient, settings: Any, tmp_path: Path
+) -> None:
+    settings.OCR = "off"
+    base = builders.base_with()
+    address = f"{BASES}/{base.pk}"
+    assert api.get(address).json()["newerExtractor"] is None
+    (tmp_path / "eng.traineddata").write_bytes(b"data of another engine")
+    settings.OCR, settings.OCR_DATA_DIR = "auto", str(tmp_path)
+
+    shown = api.get(address).json()["newerExtractor"]
+    answer = api.post(f"{address}/reindex", {"reextract": True}, format="json")
+    builders.build(base)
+
+    assert shown == {"recipe": installed_recipe(), "documents": 2}
+    assert answer.status_code == 202
+    assert answer.json()["build"]["state"] == "pending"
+    assert api.get(address).json()["newerExtractor"] is None
+    assert AuditEvent.objects.get(action="knowledge_base.reindexed").after == {
+        "retried": 0,
+        "reextracted": 2,
+    }
+
+
+@pytest.mark.parametrize("body", [{"reextract": "yes"}, {"reextract": None}, {"anew": True}])
+def test_reindex__body_that_is_wrong__names_the_member(api: CheckedClient, body: Any) -> None:
+    base = builders.make_base()
+
+    response = api.post(f"{BASES}/{base.pk}/reindex", body, format="json")
+
+    assert response.json()["errors"][0]["field"] == next(iter(body))
+    assert response.status_code == 422

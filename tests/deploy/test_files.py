@@ -20,7 +20,7 @@ from tests.deploy.composition import (
     variables_of_env,
 )
 
-_READERS = {"_text", "_flag", "_number", "_words"}
+_READERS = {"_text", "_flag", "_number", "_words", "_choice"}
 # manage.py sets it by itself, for the commands that need it.
 _NOT_CONFIGURED = {"DATABASE_ROLE"}
 _OWNER_ONLY = {"MIGRATION_DATABASE_URL"}

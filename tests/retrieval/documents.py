@@ -10,6 +10,7 @@ from typing import Any
 
 from docx import Document
 from fpdf import FPDF
+from PIL import Image, ImageDraw, ImageFont
 
 _OOXML = "http://schemas.openxmlformats.org"
 _RELATIONSHIPS = f"{_OOXML}/package/2006/relationships"
@@ -181,6 +182,29 @@ def pdf(fill: Callable[[FPDF], object]) -> bytes:
     document.set_font("Helvetica", size=11)
     fill(document)
     return bytes(document.output())
+
+
+def picture(*lines: str) -> Image.Image:
+    """Return a page of 200 dots an inch with these lines on it, as a scanner gives it."""
+    page = Image.new("L", (1650, 1000), 255)
+    font = ImageFont.load_default(size=48)
+    for at, line in enumerate(lines):
+        ImageDraw.Draw(page).text((150, 150 + 90 * at), line, fill=0, font=font)
+    return page
+
+
+def scan(*pages: str) -> bytes:
+    """Return a PDF of pictures of these texts, a page each; a blank text leaves a page of text."""
+
+    def fill(document: FPDF) -> None:
+        for text in pages:
+            document.add_page()
+            if text:
+                document.image(picture(*text.split("\n")), w=document.epw)
+            else:
+                document.cell(text="This page was written, not scanned.")
+
+    return pdf(fill)
 
 
 def raw_pdf(*objects: bytes) -> bytes:

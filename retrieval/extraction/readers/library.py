@@ -45,7 +45,7 @@ def reader(media_type: str) -> Callable[[bytes, Reading], None]:
 
 
 def recognise(picture: bytes, ocr: Ocr) -> str:
-    """Return the text on a picture in the format PGM."""
+    """Return the text on a picture in the format PGM; none where the engine fails on it."""
     # Read by the engine itself; in this process, which is one document's, nothing else reads it
     os.putenv("TESSDATA_PREFIX", ocr.data_folder)
     config = kreuzberg.ExtractionConfig(
@@ -53,7 +53,10 @@ def recognise(picture: bytes, ocr: Ocr) -> str:
         enable_quality_processing=False,
         ocr=kreuzberg.OcrConfig(backend="tesseract", language=ocr.languages),
     )
-    result = kreuzberg.extract_bytes_sync(picture, "image/x-portable-graymap", config=config)
+    try:
+        result = kreuzberg.extract_bytes_sync(picture, "image/x-portable-graymap", config=config)
+    except kreuzberg.KreuzbergError:
+        return ""
     return str(result.content)
 
 
