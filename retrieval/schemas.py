@@ -25,6 +25,7 @@ from registry.openapi import (
     ref,
     request,
 )
+from retrieval.chunking import CUTS
 from retrieval.questions import MAX_QUERY_CHARACTERS
 
 Schema = dict[str, Any]
@@ -161,6 +162,79 @@ components(
                 "`reindex` is asked to read them anew.",
             },
             "createdAt": TIME,
+        }
+    ),
+    ChunkPreviewRequest=request(
+        {
+            "chunking": nullable(ref("Chunking")),
+            "embeddingModel": STRING,
+            "document": nullable(UUID),
+            "text": {
+                "type": ["string", "null"],
+                "description": "Read as Markdown, instead of a document.",
+            },
+            "from": {"type": "integer", "minimum": 0, "default": 0},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 50},
+        },
+        optional=["chunking", "embeddingModel", "document", "text", "from", "limit"],
+        about="Without chunking or model, those of the knowledge base. Exactly one of document "
+        "and text. `from` and `limit` choose the chunks that are returned.",
+    ),
+    ChunkPreview=record(
+        {
+            "chunking": record({"strategy": STRING, "size": INTEGER, "overlap": INTEGER}),
+            "embeddingModel": STRING,
+            "document": nullable(record({"id": UUID, "name": STRING, "revision": INTEGER})),
+            "figures": record(
+                {
+                    "chunks": COUNT,
+                    "currentChunks": {
+                        "type": ["integer", "null"],
+                        "description": "Of the document, that are searched now.",
+                    },
+                    "shortest": {"type": ["integer", "null"], "description": "In tokens."},
+                    "longest": {"type": ["integer", "null"], "description": "In tokens."},
+                    "mean": {"type": ["number", "null"], "description": "In tokens."},
+                    "truncated": COUNT,
+                    "cuts": {
+                        "type": "object",
+                        "additionalProperties": COUNT,
+                        "description": "How many chunks end at which kind of place.",
+                    },
+                },
+                about="Over all chunks, whatever `limit` is.",
+            ),
+            "complete": {
+                **BOOLEAN,
+                "description": "False where only the first million characters were cut.",
+            },
+            "chunks": array(
+                record(
+                    {
+                        "ordinal": COUNT,
+                        "text": STRING,
+                        "page": nullable(INTEGER),
+                        "section": nullable(STRING),
+                        "start": {
+                            "type": "integer",
+                            "description": "In code points of the segments' texts, a blank line "
+                            "between.",
+                        },
+                        "end": INTEGER,
+                        "tokens": COUNT,
+                        "shared": {
+                            **COUNT,
+                            "description": "Code points that the chunk before has too.",
+                        },
+                        "cut": {
+                            "enum": list(CUTS),
+                            "description": "What it ends at; `character` is inside a word, "
+                            "`limit` where what follows is in no chunk.",
+                        },
+                        "truncated": BOOLEAN,
+                    }
+                )
+            ),
         }
     ),
     Reindex=request(

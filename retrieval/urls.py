@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from retrieval.views import documents, knowledge_bases, snapshots, traces
+from retrieval.views import chunk_previews, documents, knowledge_bases, snapshots, traces
 
 _BASE = "knowledge-bases/<str:knowledge_base_id>"
 _DOCUMENT = f"{_BASE}/documents/<str:document_id>"
@@ -13,6 +13,7 @@ urlpatterns = [
     path("knowledge-bases", knowledge_bases.KnowledgeBases.as_view()),
     path(_BASE, knowledge_bases.KnowledgeBaseDetail.as_view()),
     path(f"{_BASE}/reindex", knowledge_bases.Reindex.as_view()),
+    path(f"{_BASE}/chunking/preview", chunk_previews.ChunkPreviews.as_view()),
     path(f"{_BASE}/documents", documents.Documents.as_view()),
     path(_DOCUMENT, documents.DocumentDetail.as_view()),
     path(f"{_DOCUMENT}/segments", documents.Segments.as_view()),

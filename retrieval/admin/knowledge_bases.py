@@ -23,6 +23,7 @@ from registry.admin_base import (
     tag,
 )
 from registry.errors import RegistryError
+from retrieval.admin.chunk_previews import PreviewForm, shown_chunks
 from retrieval.admin.forms import KNOWLEDGE_BASE_FIELDS, KnowledgeBaseForm, UploadForm
 from retrieval.admin.standing import standing_of
 from retrieval.admin.test_box import test_box
@@ -149,27 +150,37 @@ class KnowledgeBaseAdmin(RegistryAdmin[KnowledgeBase]):
         )
 
     def settings_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Change a base, or show the chunks that the typed values would give."""
         base = self.found(request, object_id, "change")
         form = KnowledgeBaseForm(
             request.POST or None, initial=KnowledgeBaseForm.initial_of(base), base=base
         )
-        if form.is_valid():
+        preview_form = PreviewForm(request.POST or None, base=base)
+        preview = None
+        if form.is_valid() and preview_form.is_valid():
             try:
-                update_knowledge_base(
-                    actor=actor_of(request), knowledge_base_id=base.pk, values=form.values()
-                )
+                if "_preview" in request.POST:
+                    preview = preview_form.preview(form.values())
+                else:
+                    update_knowledge_base(
+                        actor=actor_of(request), knowledge_base_id=base.pk, values=form.values()
+                    )
+                    messages.success(request, "The settings are saved.")
+                    return HttpResponseRedirect(self.url("change", base))
             except RegistryError as error:
                 show_errors(form, error, KNOWLEDGE_BASE_FIELDS)
-            else:
-                messages.success(request, "The settings are saved.")
-                return HttpResponseRedirect(self.url("change", base))
         return self.page(
             request,
-            "registry/form.html",
+            "retrieval/settings.html",
             title="Settings",
             obj=base,
             tab="settings",
             adminform=fieldsets(form, *_FORM_GROUPS),
+            preview_fields=fieldsets(
+                preview_form, ("Preview of the chunks", ["preview_document"], "")
+            ),
+            preview=preview,
+            shown_chunks=shown_chunks(preview),
             cancel_url=self.url("change", base),
         )
 

@@ -11,9 +11,11 @@ from retrieval.chunking.configuration import (
     STRATEGIES,
     Chunking,
 )
+from retrieval.chunking.cuts import CUTS, cuts_after
 from retrieval.chunking.cutting import Piece, Tokenizer, chunk
 
 __all__ = [
+    "CUTS",
     "DEFAULT_OVERLAP",
     "DEFAULT_SIZE",
     "STRATEGIES",
@@ -21,4 +23,5 @@ __all__ = [
     "Piece",
     "Tokenizer",
     "chunk",
+    "cuts_after",
 ]

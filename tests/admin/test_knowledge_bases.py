@@ -392,3 +392,52 @@ def test_overview__newer_extractor__says_so_and_reads_anew_when_asked(
 
     assert "Newer extractor available. 2 documents were read by another version" in page
     assert "Newer extractor available" not in text_of(browser.get(_page("change", base)))
+
+
+def test_settings__preview_of_the_chunks__shows_them_and_saves_nothing(
+    browser: Client, audited: Audited
+) -> None:
+    base = builders.base_with()
+    url = _page("settings", base)
+    form = sent_by(browser.get(url), "size")
+
+    with audited(""):
+        page = browser.post(
+            url,
+            {
+                **form,
+                "size": "12",
+                "overlap": "3",
+                "preview_document": "warranty.md",
+                "_preview": "Preview the chunks",
+            },
+        )
+
+    preview = page.context["preview"]
+    assert preview.document.name == "warranty.md"
+    assert (preview.figures["chunks"] > 3, preview.figures["currentChunks"]) == (True, 1)
+    assert "now 1 are searched" in text_of(page)
+    assert "Lamps are covered for two years" in text_of(page)
+    assert find(base.pk).chunk_size == 200
+
+
+@pytest.mark.parametrize(
+    ("typed", "field"),
+    [
+        ({"preview_document": "other.md"}, "preview_document"),
+        ({"preview_document": "new.md"}, "preview_document"),
+        ({"size": "999"}, "size"),
+    ],
+)
+def test_settings__preview_that_cannot_be__says_why_at_the_field(
+    browser: Client, typed: dict[str, str], field: str
+) -> None:
+    base = builders.base_with()
+    builders.add_text(base, "new.md", "# Not read yet")
+    url = _page("settings", base)
+
+    page = browser.post(url, {**sent_by(browser.get(url), "size"), **typed, "_preview": "1"})
+
+    forms = page.context["adminform"].form, page.context["preview_fields"].form
+    assert [list(form.errors) for form in forms if form.errors] == [[field]]
+    assert page.context["preview"] is None
