@@ -9,7 +9,14 @@ from typing import Any
 from agents.versions import Runnable
 from registry.fields import dump_received
 
-_WHOLE = ("prompt", "model", "parameters", "contextVariables")
+_WHOLE = (
+    "prompt",
+    "model",
+    "parameters",
+    "contextVariables",
+    "sampleContexts",
+    "coverageErrors",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,13 +13,23 @@ from typing import Any
 
 from agents.expressions import ContextVariable, ExpressionError, parse_expression, parse_variables
 from agents.models import AgentVersion
+from agents.samples import read_samples
 from registry import requests
 from registry.errors import FieldError, Invalid
 from registry.fields import dump_received
 
-MEMBERS = ("prompt", "model", "parameters", "contextVariables", "bindings", "tools")
+MEMBERS = (
+    "prompt",
+    "model",
+    "parameters",
+    "contextVariables",
+    "bindings",
+    "tools",
+    "sampleContexts",
+    "coverageErrors",
+)
 # What a client got with the draft may come back with it.
-_IGNORED = ("revision", "basedOn", "agent")
+_IGNORED = ("revision", "basedOn", "agent", "warnings")
 _BINDING_MEMBERS = (
     "id",
     "knowledgeBase",
@@ -78,7 +88,10 @@ class ToolValues:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Configuration:
-    """Equal when the JSON is, the order of users' own keys included."""
+    """Equal when the JSON is, the order of users' own keys included.
+
+    ``sample_contexts`` and ``coverage_errors`` decide no answer and are not in the manifest.
+    """
 
     prompt: str = ""
     model: str = ""
@@ -86,6 +99,8 @@ class Configuration:
     context_variables: Any = field(default_factory=list)
     bindings: tuple[BindingValues, ...] = ()
     tools: tuple[ToolValues, ...] = ()
+    sample_contexts: Any = field(default_factory=list)
+    coverage_errors: bool = False
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -95,6 +110,8 @@ class Configuration:
             "contextVariables": self.context_variables,
             "bindings": [binding.as_json() for binding in self.bindings],
             "tools": [tool.as_json() for tool in self.tools],
+            "sampleContexts": self.sample_contexts,
+            "coverageErrors": self.coverage_errors,
         }
 
     def __eq__(self, other: object) -> bool:
@@ -156,6 +173,8 @@ def configuration_of(version: AgentVersion) -> Configuration:
             )
             for row in version.tools.order_by("position")
         ),
+        sample_contexts=version.sample_contexts,
+        coverage_errors=version.coverage_errors,
     )
 
 
@@ -182,6 +201,10 @@ def read_configuration(
         changes["bindings"] = _read_bindings(values["bindings"], known)
     if "tools" in values:
         changes["tools"] = _read_tools(values["tools"], known)
+    if "sampleContexts" in values:
+        changes["sample_contexts"] = read_samples(values["sampleContexts"])
+    if "coverageErrors" in values:
+        changes["coverage_errors"] = requests.boolean(values, "coverageErrors", default=False)
     wanted = replace(start, **changes)
     _check_expressions(wanted)
     return wanted

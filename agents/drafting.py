@@ -25,6 +25,7 @@ from agents.configuration import (
 )
 from agents.models import Agent, AgentVersion, KnowledgeBinding, Tool
 from agents.models.agents import SLUG_PATTERN
+from agents.remarks import new_warnings, refuse
 from registry import audit, requests
 from registry.access import Access
 from registry.actors import Actor
@@ -150,12 +151,15 @@ def edit_draft(
     values: Mapping[str, Any],
     expected_revision: str | None,
     whole: bool,
+    accept_warnings: bool = False,
 ) -> AgentVersion:
     """Edit the draft: ``whole`` replaces it (PUT), else only the members given (PATCH).
 
     ``expected_revision`` is the revision the edit started from, or ``"*"`` for whatever it is.
-    Raises RevisionRequired, StaleRevision, Invalid naming field, value and what is allowed. An
-    edit that changes nothing keeps the revision.
+    Raises RevisionRequired, StaleRevision, Invalid naming field, value and what is allowed; also
+    (``draft.warnings_not_accepted``) for expressions that are valid and hardly meant, unless
+    ``accept_warnings``, which the audit log then says. An edit that changes nothing keeps the
+    revision.
     """
     with transaction.atomic():
         locked = lock_agent(agent)
@@ -167,6 +171,10 @@ def edit_draft(
         wanted = read_configuration(values, start, known=before)
         wanted = with_knowledge_bases(wanted, access, held=before.knowledge_base_ids)
         if wanted != before:
+            warnings = new_warnings(before, wanted)
+            if not accept_warnings:
+                refuse(warnings)
+            accepted = {"acceptedWarnings": [one.message for one in warnings]} if warnings else {}
             write_configuration(draft, before, wanted)
             audit.record(
                 actor=actor,
@@ -174,7 +182,11 @@ def edit_draft(
                 object_type="agent",
                 object_id=locked.slug,
                 before={"revision": draft.revision - 1},
-                after={"revision": draft.revision, **before.differences(wanted)},
+                after={
+                    "revision": draft.revision,
+                    **before.differences(wanted),
+                    **accepted,
+                },
             )
     return draft
 
@@ -252,6 +264,8 @@ def write_configuration(draft: AgentVersion, before: Configuration, wanted: Conf
     draft.model = wanted.model
     draft.parameters = wanted.parameters
     draft.context_variables = wanted.context_variables
+    draft.sample_contexts = wanted.sample_contexts
+    draft.coverage_errors = wanted.coverage_errors
     draft.revision += 1
     draft.save()
     if wanted.bindings != before.bindings:

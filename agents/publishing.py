@@ -14,6 +14,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from agents.configuration import Configuration, configuration_of
+from agents.coverage import refuse_uncovered
 from agents.drafting import (
     check_revision,
     draft_of,
@@ -48,7 +49,8 @@ def publish_draft(
     ``expected_revision`` None means whatever the draft is now. Raises Conflict
     (``publish.no_snapshot``; ``publish.snapshot_outdated`` with figures, unless
     ``accept_outdated``; ``publish.unchanged`` with the number of the equal version), Invalid
-    (``reranker.not_configured``), StaleRevision.
+    (``reranker.not_configured``; ``publish.coverage`` with every warning, where the draft wants
+    these to be errors), StaleRevision.
     """
     with transaction.atomic():
         locked = lock_agent(agent)
@@ -58,6 +60,10 @@ def publish_draft(
             check_revision(draft, expected_revision)
         configuration = configuration_of(draft)
         targets = _targets(configuration, accept_outdated=accept_outdated)
+        if configuration.coverage_errors:
+            refuse_uncovered(
+                configuration, {base_id: target.name for base_id, target in targets.items()}
+            )
         manifest = build_manifest(configuration, targets)
         _refuse_unchanged(locked, manifest.digest)
         number = 1 + (locked.versions.aggregate(newest=Max("number"))["newest"] or 0)
@@ -145,6 +151,8 @@ def _copy_draft(version: AgentVersion, configuration: Configuration) -> None:
         model=configuration.model,
         parameters=configuration.parameters,
         context_variables=configuration.context_variables,
+        sample_contexts=configuration.sample_contexts,
+        coverage_errors=configuration.coverage_errors,
         based_on=version.number,
     )
     write_bindings(draft, configuration.bindings)

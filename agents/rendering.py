@@ -7,10 +7,12 @@ from typing import Any
 
 from django.db.models import Max, Q
 
-from agents.configuration import configuration_of
+from agents.configuration import Configuration, configuration_of
+from agents.coverage import coverage_of
 from agents.manifest import pinned_knowledge_bases
 from agents.models import Agent, AgentVersion, Alias, AliasMove
-from agents.versions import HOLDER_KIND
+from agents.remarks import remarks_on
+from agents.versions import HOLDER_KIND, runnable
 from retrieval.pins import pinned_snapshots
 
 Json = dict[str, Any]
@@ -43,11 +45,20 @@ def render_agent(agent: Agent) -> Json:
 
 
 def render_draft(agent: Agent, draft: AgentVersion) -> Json:
+    """Return the draft; ``warnings`` is what its expressions make one wonder about."""
+    configuration = configuration_of(draft)
+    return {
+        **_configured(agent, draft, configuration),
+        "warnings": [remark.as_json() for remark in remarks_on(configuration)],
+    }
+
+
+def _configured(agent: Agent, version: AgentVersion, configuration: Configuration) -> Json:
     return {
         "agent": agent.slug,
-        "revision": draft.revision,
-        "basedOn": draft.based_on,
-        **configuration_of(draft).as_json(),
+        "revision": version.revision,
+        "basedOn": version.based_on,
+        **configuration.as_json(),
     }
 
 
@@ -67,7 +78,7 @@ def render_version(agent: Agent, version: AgentVersion) -> Json:
     """Return a published version whole; ``manifest`` is the text whose SHA-256 is the digest."""
     snapshots = pinned_snapshots(holder_kind=HOLDER_KIND, holder_id=version.pk)
     return {
-        **render_draft(agent, version),
+        **_configured(agent, version, configuration_of(version)),
         **render_version_in_short(version),
         "knowledgeBases": [
             {
@@ -82,6 +93,17 @@ def render_version(agent: Agent, version: AgentVersion) -> Json:
             for base_id, pinned in pinned_knowledge_bases(version.manifest).items()
         ],
         "manifest": version.manifest,
+    }
+
+
+def render_publication(agent: Agent, version: AgentVersion) -> Json:
+    """Return a version as publishing answers it: with what makes one wonder about it."""
+    ready = runnable(agent, version)
+    coverage = coverage_of(ready.configuration, ready.names)
+    remarks = [*remarks_on(ready.configuration), *coverage.warnings]
+    return {
+        **render_version(agent, version),
+        "warnings": [remark.as_json() for remark in remarks],
     }
 
 

@@ -2,43 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-from django.conf import settings
 
 from agents.expressions import TRUE, context_problems
 from agents.recording import kept_context, trace_of
 from agents.versions import Binding, Runnable
 from registry.access import Access
 from registry.canonical import digest_json
-from registry.errors import Invalid
 from registry.fields import dump_received
 from retrieval.traces import record_trace
 
 NO_EXPRESSION = "NO_EXPRESSION"
 DISABLED = "DISABLED"
-
-
-def read_context(body: Mapping[str, Any], *, required: bool = True) -> dict[str, Any]:
-    """Return the context of a request: a JSON object of at most 64 KB.
-
-    Raises Invalid naming the field and what is allowed.
-    """
-    context = body.get("context", None if required else {})
-    if context is None and not required:
-        return {}
-    if not isinstance(context, dict):
-        raise Invalid.field("context", context, "must be a JSON object", allowed="object")
-    if len(dump_received(context).encode()) > settings.MAX_CONTEXT_BYTES:
-        raise Invalid.field(
-            "context",
-            None,
-            f"is over {settings.MAX_CONTEXT_BYTES // 1024} KB",
-            allowed=f"at most {settings.MAX_CONTEXT_BYTES} bytes of UTF-8",
-        )
-    return context
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +48,14 @@ class BindingDecision:
 
 def decide(version: Runnable, context: Mapping[str, Any]) -> list[BindingDecision]:
     """Decide every binding of ``version`` for ``context``; pure and total."""
-    return [_decide(binding, context) for binding in version.bindings]
+    return decide_bindings(version.bindings, context)
+
+
+def decide_bindings(
+    bindings: Sequence[Binding], context: Mapping[str, Any]
+) -> list[BindingDecision]:
+    """Decide ``bindings`` in their order."""
+    return [_decide(binding, context) for binding in bindings]
 
 
 def _decide(binding: Binding, context: Mapping[str, Any]) -> BindingDecision:

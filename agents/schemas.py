@@ -8,6 +8,7 @@ from agents.configuration import MOST_BINDINGS, MOST_TOOLS
 from agents.expressions import REASONS, TYPES
 from agents.models.agents import SLUG_PATTERN
 from agents.resolution import DISABLED, NO_EXPRESSION
+from agents.samples import LONGEST_NAME, MOST_SAMPLES
 from registry.openapi import (
     ANY,
     ANY_OBJECT,
@@ -31,7 +32,7 @@ from retrieval.schemas import QUESTION, QUESTION_OPTIONAL, RETRIEVAL
 Schema = dict[str, Any]
 
 _SLUG: Schema = {"type": "string", "pattern": SLUG_PATTERN}
-_NUMBER: Schema = {"type": "integer", "minimum": 1}
+VERSION_NUMBER: Schema = {"type": "integer", "minimum": 1}
 _OWNED_OBJECT: Schema = {**ANY_OBJECT, "description": "Kept as it came, the order of keys too."}
 _EXPRESSION: Schema = {
     "type": ["string", "null"],
@@ -39,7 +40,7 @@ _EXPRESSION: Schema = {
 }
 _VERSION_OR_ALIAS: dict[str, Schema] = {
     "version": {
-        "oneOf": [_NUMBER, {"const": "draft"}, {"type": "null"}],
+        "oneOf": [VERSION_NUMBER, {"const": "draft"}, {"type": "null"}],
         "description": "A number, or `draft` for editors. Exactly one of version and alias.",
     },
     "alias": nullable(STRING),
@@ -80,6 +81,14 @@ _CONFIGURATION: dict[str, Schema] = {
     "contextVariables": array(ref("ContextVariable")),
     "bindings": array(ref("Binding")),
     "tools": array(ref("Tool")),
+    "sampleContexts": {
+        **array(ref("SampleContext")),
+        "description": "Conversations to look at the bindings with; no part of the digest.",
+    },
+    "coverageErrors": {
+        "type": "boolean",
+        "description": "Publishing is refused while the coverage has warnings.",
+    },
 }
 _DRAFT: dict[str, Schema] = {
     "agent": STRING,
@@ -88,20 +97,40 @@ _DRAFT: dict[str, Schema] = {
     **_CONFIGURATION,
 }
 _IN_SHORT: dict[str, Schema] = {
-    "number": _NUMBER,
+    "number": VERSION_NUMBER,
     "digest": DIGEST,
     "basedOn": nullable(INTEGER),
     "notes": STRING,
     "publishedBy": STRING,
     "publishedAt": TIME,
 }
+_VERSION: dict[str, Schema] = {
+    **_DRAFT,
+    **_IN_SHORT,
+    "knowledgeBases": array(
+        record(
+            {
+                "id": UUID,
+                "name": STRING,
+                "snapshot": record({"number": INTEGER, "digest": DIGEST}),
+                "settings": ref("Settings"),
+            },
+            about="As they were pinned.",
+        )
+    ),
+    "manifest": {
+        "type": "string",
+        "description": "Canonical JSON (RFC 8785); its SHA-256 is the digest.",
+    },
+}
+REASON = one_of(*REASONS, NO_EXPRESSION, DISABLED)
 _DECISION: dict[str, Schema] = {
     "label": STRING,
     "knowledgeBase": ref("KnowledgeBaseName"),
     "expression": nullable(STRING),
     "instruction": STRING,
     "applies": BOOLEAN,
-    "reason": one_of(*REASONS, NO_EXPRESSION, DISABLED),
+    "reason": REASON,
     "detail": nullable(STRING),
     "parts": array(record({"expression": STRING, "value": ANY, "reason": nullable(STRING)})),
 }
@@ -157,10 +186,31 @@ components(
             **_DRAFT,
             "bindings": {**array(ref("BindingInput")), "maxItems": MOST_BINDINGS},
             "tools": {**array(ref("ToolInput")), "maxItems": MOST_TOOLS},
+            "sampleContexts": {**array(ref("SampleContext")), "maxItems": MOST_SAMPLES},
+            "warnings": {"type": "array"},
+            "acceptWarnings": {
+                "type": "boolean",
+                "description": "Save expressions that can never be true, are always true, or are "
+                "hardly meant otherwise; the audit log says so.",
+            },
         },
-        about="An array replaces the array. `agent`, `revision` and `basedOn` are ignored.",
+        about="An array replaces the array. `agent`, `revision`, `basedOn` and `warnings` are "
+        "ignored.",
     ),
-    Draft=record(_DRAFT),
+    Draft=record({**_DRAFT, "warnings": array(ref("Warning"))}),
+    SampleContext=request(
+        {"name": {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME}, "context": _CONTEXT}
+    ),
+    Warning=record(
+        {
+            "code": STRING,
+            "message": STRING,
+            "field": {"type": "string", "description": "`bindings.0.expression`"},
+            "value": nullable(STRING),
+            "allowed": {"type": ["array", "null"]},
+            "isNote": {"type": "boolean", "description": "A note needs nobody's consent."},
+        }
+    ),
     Publish=changes(
         {
             "notes": {"type": "string", "maxLength": 10_000},
@@ -171,31 +221,12 @@ components(
         }
     ),
     VersionInShort=record(_IN_SHORT),
-    Version=record(
-        {
-            **_DRAFT,
-            **_IN_SHORT,
-            "knowledgeBases": array(
-                record(
-                    {
-                        "id": UUID,
-                        "name": STRING,
-                        "snapshot": record({"number": INTEGER, "digest": DIGEST}),
-                        "settings": ref("Settings"),
-                    },
-                    about="As they were pinned.",
-                )
-            ),
-            "manifest": {
-                "type": "string",
-                "description": "Canonical JSON (RFC 8785); its SHA-256 is the digest.",
-            },
-        }
-    ),
+    Version=record(_VERSION),
+    Publication=record({**_VERSION, "warnings": array(ref("Warning"))}),
     Difference=record(
         {
-            "from": {"oneOf": [_NUMBER, {"const": "draft"}]},
-            "to": {"oneOf": [_NUMBER, {"const": "draft"}]},
+            "from": {"oneOf": [VERSION_NUMBER, {"const": "draft"}]},
+            "to": {"oneOf": [VERSION_NUMBER, {"const": "draft"}]},
             "changes": array(
                 record(
                     {
@@ -238,7 +269,7 @@ components(
     ),
     AliasMoveRequest=request(
         {
-            "version": _NUMBER,
+            "version": VERSION_NUMBER,
             "expectedVersion": {
                 "type": ["integer", "null"],
                 "description": "Where it must point to now; null: it must not exist yet.",
@@ -246,7 +277,7 @@ components(
         },
         optional=["expectedVersion"],
     ),
-    Alias=record({"name": STRING, "version": _NUMBER, "movedAt": TIME}),
+    Alias=record({"name": STRING, "version": VERSION_NUMBER, "movedAt": TIME}),
     AliasMove=record(
         {"from": nullable(INTEGER), "to": INTEGER, "actor": STRING, "at": TIME},
         about="Newest first.",
@@ -267,7 +298,7 @@ components(
     Resolution=record(
         {
             "agent": STRING,
-            "version": {"oneOf": [_NUMBER, {"const": "draft"}]},
+            "version": {"oneOf": [VERSION_NUMBER, {"const": "draft"}]},
             "digest": nullable(DIGEST),
             "prompt": STRING,
             "model": STRING,

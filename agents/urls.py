@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from agents.views import agents, aliases, conversations, drafts, versions
+from agents.views import agents, aliases, conversations, coverage, drafts, versions
 
 _AGENT = "agents/<str:slug>"
 _VERSION = f"{_AGENT}/versions/<int:number>"
@@ -13,9 +13,11 @@ urlpatterns = [
     path("agents", agents.Agents.as_view()),
     path(_AGENT, agents.AgentDetail.as_view()),
     path(f"{_AGENT}/draft", drafts.Draft.as_view()),
+    path(f"{_AGENT}/draft/coverage", coverage.DraftCoverage.as_view()),
     path(f"{_AGENT}/publish", versions.Publish.as_view()),
     path(f"{_AGENT}/versions", versions.Versions.as_view()),
     path(_VERSION, versions.VersionDetail.as_view()),
+    path(f"{_VERSION}/coverage", coverage.VersionCoverage.as_view()),
     path(f"{_VERSION}/diff/draft", versions.VersionDraftDifference.as_view()),
     path(f"{_VERSION}/diff/<int:other>", versions.VersionDifference.as_view()),
     path(f"{_VERSION}/verify", versions.Verify.as_view()),

@@ -110,6 +110,22 @@ class Runnable:
         raise NotFound(f"There is no tool {name!r} in this version.", code="tool.not_found")
 
 
+def parsed_bindings(configuration: Configuration) -> tuple[Binding, ...]:
+    """Return the bindings of a configuration with their expressions parsed."""
+    variables = configuration.variables
+    return tuple(
+        Binding(
+            values=values,
+            expression=(
+                None
+                if values.expression is None
+                else parse_expression(values.expression, variables)
+            ),
+        )
+        for values in configuration.bindings
+    )
+
+
 def runnable(agent: Agent, version: AgentVersion) -> Runnable:
     """Return ``version`` ready to answer: a draft as things are now, a published one as pinned."""
     if version.state == "published":
@@ -161,25 +177,14 @@ def _assemble(
     targets: Mapping[uuid.UUID, search.Target],
     names: Mapping[uuid.UUID, str],
 ) -> Runnable:
-    variables = configuration.variables
     return Runnable(
         slug=slug,
         number=version.number,
         revision=version.revision,
         digest=version.digest,
         configuration=configuration,
-        variables=variables,
-        bindings=tuple(
-            Binding(
-                values=values,
-                expression=(
-                    None
-                    if values.expression is None
-                    else parse_expression(values.expression, variables)
-                ),
-            )
-            for values in configuration.bindings
-        ),
+        variables=configuration.variables,
+        bindings=parsed_bindings(configuration),
         targets=targets,
         names=names,
     )

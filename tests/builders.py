@@ -88,7 +88,7 @@ def make_agent(slug: str = "") -> Agent:
     return create_agent(actor=ACTOR, values={"slug": slug or f"agent-{next(_numbers)}"})
 
 
-def edit(agent: Agent, **values: Any) -> AgentVersion:
+def edit(agent: Agent, *, accept_warnings: bool = False, **values: Any) -> AgentVersion:
     return edit_draft(
         actor=ACTOR,
         access=None,
@@ -96,6 +96,7 @@ def edit(agent: Agent, **values: Any) -> AgentVersion:
         values=values,
         expected_revision="*",
         whole=False,
+        accept_warnings=accept_warnings,
     )
 
 

@@ -23,11 +23,13 @@ from agents.admin.forms import (
     NewAgentForm,
     PublishForm,
 )
-from agents.admin.looking import publication_of, try_context
+from agents.admin.looking import publication_of, try_context, versions_to_look_at
 from agents.aliases import move_alias
+from agents.coverage import coverage_of
 from agents.drafting import create_agent, draft_of, update_agent
 from agents.models import Agent, AgentVersion
 from agents.publishing import OUTDATED, publish_draft
+from agents.versions import DRAFT, choose_version, runnable
 from registry.admin_base import (
     RegistryAdmin,
     SetFilter,
@@ -63,6 +65,7 @@ class AgentAdmin(RegistryAdmin[Agent]):
     pages = [
         ("<path:object_id>/draft/", "draft_page"),
         ("<path:object_id>/context/", "context_page"),
+        ("<path:object_id>/coverage/", "coverage_page"),
         ("<path:object_id>/publish/", "publish_page"),
         ("<path:object_id>/aliases/", "aliases_page"),
         ("<path:object_id>/settings/", "settings_page"),
@@ -71,6 +74,7 @@ class AgentAdmin(RegistryAdmin[Agent]):
         ("change", "Overview"),
         ("draft", "Draft"),
         ("context", "Try a context"),
+        ("coverage", "Coverage"),
         ("publish", "Publish"),
         ("versions", "Versions"),
         ("aliases", "Aliases"),
@@ -242,6 +246,23 @@ class AgentAdmin(RegistryAdmin[Agent]):
             adminform=fieldsets(form, (None, ["context", "version"], "")),
             answer=answer,
             submit="Which knowledge bases apply?",
+        )
+
+    def coverage_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        agent = self.found(request, object_id)
+        versions, chosen = versions_to_look_at(agent), request.GET.get("version", DRAFT)
+        version = choose_version(agent, {"version": chosen}, access_of(request))
+        ready = runnable(agent, version)
+        return self.page(
+            request,
+            "agents/coverage.html",
+            title="Coverage",
+            obj=agent,
+            tab="coverage",
+            versions=versions,
+            chosen=chosen,
+            coverage=coverage_of(ready.configuration, ready.names),
+            names={str(base_id): name for base_id, name in ready.names.items()},
         )
 
     # -- publishing ----------------------------------------------------------------------------

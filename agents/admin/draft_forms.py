@@ -18,6 +18,7 @@ from django.forms import formset_factory
 from agents.configuration import MOST_BINDINGS, MOST_TOOLS, BindingValues, ToolValues
 from agents.expressions import TYPES
 from agents.expressions.limits import MAX_VARIABLES
+from agents.samples import MOST_SAMPLES
 from registry.errors import Malformed
 from registry.fields import dump_received
 from registry.form_fields import ExactTextField, JSONTextField, as_before
@@ -44,6 +45,12 @@ class DraftForm(forms.Form):
     model = _text(help_text="The name that the agent's runtime gives its model provider.")
     parameters = JSONTextField(
         required=False, rows=4, help_text='A JSON object for the model: {"temperature": 0}.'
+    )
+    coverage_errors = forms.BooleanField(
+        required=False, label="Refuse to publish while the coverage has warnings"
+    )
+    accept_warnings = forms.BooleanField(
+        required=False, label="These expressions are meant as they are: save them"
     )
 
 
@@ -221,6 +228,26 @@ class ToolForm(forms.Form):
         return value if before is None else {"id": typed["id"], **value}
 
 
+class SampleForm(forms.Form):
+    """One sample context: a name, and the JSON object of an invented conversation."""
+
+    name = forms.CharField(widget=widgets.AdminTextInputWidget(), help_text="Gold customer, EU")
+    context = JSONTextField(
+        required=False, rows=3, help_text='{"region": "EU"}; invented, never a real customer.'
+    )
+
+    @staticmethod
+    def initial_of(sample: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a row shows of a sample."""
+        return dict(sample)
+
+    def value(self) -> dict[str, Any]:
+        """Return the sample as a request carries it."""
+        typed = self.cleaned_data
+        context = {} if typed["context"] is None else typed["context"]
+        return {"name": typed["name"], "context": context}
+
+
 class Rows(forms.BaseFormSet[Any]):
     """Rows of a draft; a request that has lost some is refused, since a missing row is a deletion."""
 
@@ -247,6 +274,7 @@ def _rows(
 VariableRows = _rows(VariableForm, MAX_VARIABLES, ordered=False)
 BindingRows = _rows(BindingForm, MOST_BINDINGS)
 ToolRows = _rows(ToolForm, MOST_TOOLS)
+SampleRows = _rows(SampleForm, MOST_SAMPLES, ordered=False)
 
 
 def offer_knowledge_bases(form: forms.BaseForm, choices: Sequence[tuple[str, str]]) -> None:

@@ -12,6 +12,8 @@ from agents.admin.draft_forms import (
     BindingForm,
     BindingRows,
     DraftForm,
+    SampleForm,
+    SampleRows,
     ToolForm,
     ToolRows,
     VariableForm,
@@ -20,18 +22,23 @@ from agents.admin.draft_forms import (
 )
 from agents.configuration import Configuration, configuration_of
 from agents.drafting import draft_of, edit_draft
-from agents.expressions import ExpressionError, parse_expression
 from agents.models import Agent, AgentVersion
+from agents.remarks import NOT_ACCEPTED, remarks_on
 from registry.access import Access
 from registry.admin_base import sentence
 from registry.errors import RegistryError, StaleRevision
 from registry.form_fields import as_before
 from retrieval.models import KnowledgeBase
 
-ROWS = ("variables", "bindings", "tools")
-_PATHS = {"contextVariables": "variables", "bindings": "bindings", "tools": "tools"}
+ROWS = ("variables", "bindings", "tools", "samples")
+_PATHS = {
+    "contextVariables": "variables",
+    "bindings": "bindings",
+    "tools": "tools",
+    "sampleContexts": "samples",
+}
 _FIELDS = {"knowledgeBase": "knowledge_base"}
-_ITEM = re.compile(r"(contextVariables|bindings|tools)\.(\d+)(?:\.(\w+))?.*")
+_ITEM = re.compile(r"(contextVariables|bindings|tools|sampleContexts)\.(\d+)(?:\.(\w+))?.*")
 
 
 class DraftEditor:
@@ -43,6 +50,8 @@ class DraftEditor:
         self.configuration: Configuration = configuration_of(self.draft)
         # The draft's revision now, where the edit started from an earlier one
         self.moved_on_to: int | None = None
+        # Something in it is hardly meant: the person is asked
+        self.asks_to_accept = False
         bases = [
             (str(pk), name)
             for pk, name in KnowledgeBase.objects.order_by("name").values_list("pk", "name")
@@ -63,6 +72,11 @@ class DraftEditor:
             prefix="tools",
             initial=[ToolForm.initial_of(one) for one in self.configuration.tools],
         )
+        self.samples = SampleRows(
+            typed,
+            prefix="samples",
+            initial=[SampleForm.initial_of(one) for one in self.configuration.sample_contexts],
+        )
         for row in (*self.bindings.forms, *self.tools.forms):
             offer_knowledge_bases(row, bases)
 
@@ -76,44 +90,55 @@ class DraftEditor:
             "prompt": self.configuration.prompt,
             "model": self.configuration.model,
             "parameters": self.configuration.parameters,
+            "coverage_errors": self.configuration.coverage_errors,
         }
+
+    @property
+    def _rows(self) -> tuple[forms.BaseFormSet[Any], ...]:
+        return self.variables, self.bindings, self.tools, self.samples
 
     @property
     def wrong(self) -> int:
         """How many fields are wrong, those of all rows counted."""
-        return len(self.form.errors) + sum(
-            rows.total_error_count() for rows in (self.variables, self.bindings, self.tools)
-        )
+        return len(self.form.errors) + sum(rows.total_error_count() for rows in self._rows)
 
     def save(self, access: Access, over: str | None) -> AgentVersion | None:
         """Save what was typed and return the draft, or None with the errors in the forms.
 
         ``over`` is the revision that the person knows about and means to replace.
         """
-        parts = (self.form, self.variables, self.bindings, self.tools)
+        parts: tuple[Any, ...] = (self.form, *self._rows)
         if not all(part.is_valid() for part in parts):
             return None
         variables = [form for form in self.variables.forms if _stays(form)]
         bindings = [form for form in self.bindings.ordered_forms if _stays(form)]
         tools = [form for form in self.tools.ordered_forms if _stays(form)]
+        samples = [form for form in self.samples.forms if _stays(form)]
         typed = self.form.cleaned_data
         try:
             return edit_draft(
                 actor=access.actor,
                 access=access,
                 agent=self.agent,
-                values=self._values(variables, bindings, tools),
+                values=self._values(variables, bindings, tools, samples),
                 expected_revision=over or typed["revision"],
                 whole=True,
+                accept_warnings=typed["accept_warnings"],
             )
         except StaleRevision as error:
             self.moved_on_to = error.data["revision"]
         except RegistryError as error:
-            self._show(error, {"variables": variables, "bindings": bindings, "tools": tools})
+            self.asks_to_accept = error.code == NOT_ACCEPTED
+            rows = {"variables": variables, "bindings": bindings, "tools": tools}
+            self._show(error, {**rows, "samples": samples})
         return None
 
     def _values(
-        self, variables: Sequence[Any], bindings: Sequence[Any], tools: Sequence[Any]
+        self,
+        variables: Sequence[Any],
+        bindings: Sequence[Any],
+        tools: Sequence[Any],
+        samples: Sequence[Any],
     ) -> dict[str, Any]:
         typed, before = self.form.cleaned_data, self.configuration
         known_bindings = {str(one.id): one for one in before.bindings}
@@ -125,6 +150,8 @@ class DraftEditor:
             "contextVariables": [form.value() for form in variables],
             "bindings": [form.value(known_bindings) for form in bindings],
             "tools": [form.value(known_tools) for form in tools],
+            "sampleContexts": [form.value() for form in samples],
+            "coverageErrors": typed["coverage_errors"],
         }
 
     def _show(self, error: RegistryError, rows: Mapping[str, Sequence[forms.Form]]) -> None:
@@ -154,16 +181,11 @@ class DraftEditor:
     def warnings(self) -> dict[str, list[str]]:
         """Return, by the id of its binding, what an expression makes one wonder about."""
         found: dict[str, list[str]] = {}
-        for binding in self.configuration.bindings:
-            if binding.expression is None:
-                continue
-            try:
-                expression = parse_expression(binding.expression, self.configuration.variables)
-            except ExpressionError:
-                continue
-            said = [warning.message for warning in expression.warnings if not warning.is_note]
-            if said:
-                found[str(binding.id)] = said
+        for remark in remarks_on(self.configuration):
+            item = _ITEM.fullmatch(remark.field)
+            if item is not None:
+                binding = self.configuration.bindings[int(item[2])]
+                found.setdefault(str(binding.id), []).append(remark.message)
         return found
 
 

@@ -12,10 +12,13 @@ from typing import Any
 from agents.admin.forms import CONTEXT_FIELDS, ContextForm
 from agents.comparison import Change, compare
 from agents.configuration import Configuration
+from agents.contexts import read_context
+from agents.coverage import coverage_of
 from agents.drafting import draft_of
-from agents.expressions import ContextVariable
+from agents.expressions import ContextVariable, usual_value
 from agents.models import Agent, AgentVersion
-from agents.resolution import read_context, resolve
+from agents.remarks import Remark, remarks_on
+from agents.resolution import resolve
 from agents.versions import DRAFT, choose_version, runnable
 from registry.access import Access
 from registry.admin_base import show_errors
@@ -27,13 +30,6 @@ from retrieval.progress import build_statuses
 _MOST_VERSIONS = 50
 _LONGEST_VALUE = 300
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
-_GUESSES: Mapping[str, Any] = {
-    "string": "",
-    "number": 0,
-    "boolean": False,
-    "list": [],
-    "object": {},
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +59,9 @@ class Publication:
     newest: AgentVersion | None
     changes: list[ShownChange]
     bases: list[ReadyBase]
+    remarks: list[Remark]
+    # The draft wants warnings of its coverage to be errors
+    coverage_errors: bool
 
     @property
     def missing(self) -> bool:
@@ -99,6 +98,11 @@ def publication_of(agent: Agent) -> Publication:
             )
             for base in bases
         ],
+        remarks=[
+            *(one for one in remarks_on(now.configuration) if not one.is_note),
+            *coverage_of(now.configuration, now.names).warnings,
+        ],
+        coverage_errors=now.configuration.coverage_errors,
     )
 
 
@@ -150,13 +154,7 @@ def try_context(
     agent: Agent, access: Access, typed: Mapping[str, Any] | None
 ) -> tuple[ContextForm, dict[str, Any] | None]:
     """Return the form and, for a context that was typed, what ``resolve`` answers; no trace."""
-    draft = draft_of(agent)
-    numbers = (
-        agent.versions.filter(state="published")
-        .order_by("-number")
-        .values_list("number", flat=True)[:_MOST_VERSIONS]
-    )
-    versions = [(DRAFT, "the draft"), *((str(one), f"version {one}") for one in numbers)]
+    draft, versions = draft_of(agent), versions_to_look_at(agent)
     example = example_context(runnable(agent, draft).variables)
     form = ContextForm(typed, initial={"context": example, "version": DRAFT}, versions=versions)
     if not form.is_valid():
@@ -172,6 +170,16 @@ def try_context(
         return form, None
 
 
+def versions_to_look_at(agent: Agent) -> list[tuple[str, str]]:
+    """Return the draft and the newest versions, as a choice."""
+    numbers = (
+        agent.versions.filter(state="published")
+        .order_by("-number")
+        .values_list("number", flat=True)[:_MOST_VERSIONS]
+    )
+    return [(DRAFT, "the draft"), *((str(one), f"version {one}") for one in numbers)]
+
+
 def example_context(variables: tuple[ContextVariable, ...]) -> dict[str, Any]:
     """Return a context made of the declared variables' examples, to start from."""
     context: dict[str, Any] = {}
@@ -182,13 +190,5 @@ def example_context(variables: tuple[ContextVariable, ...]) -> dict[str, Any]:
             if not isinstance(inside, dict):
                 break
         else:
-            inside.setdefault(variable.keys[-1], _example(variable))
+            inside.setdefault(variable.keys[-1], usual_value(variable))
     return context
-
-
-def _example(variable: ContextVariable) -> Any:
-    if variable.example is not None:
-        return variable.example
-    if variable.values:
-        return [variable.values[0]] if variable.type == "list" else variable.values[0]
-    return _GUESSES.get(variable.type)

@@ -7,10 +7,12 @@ Celery, reads no clock, and every limit is in `limits`. The rules are in docs/ex
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from typing import Any, Final
 
 from agents.expressions.checks import ExpressionWarning, warnings_of
+from agents.expressions.choices import Choices, choices_of, usual_value
 from agents.expressions.declarations import (
     MISSING_VARIABLE,
     TYPES,
@@ -21,14 +23,15 @@ from agents.expressions.declarations import (
 )
 from agents.expressions.errors import ExpressionError
 from agents.expressions.evaluation import Decision, decide
-from agents.expressions.names import narrowed
+from agents.expressions.names import MISSING, narrowed
 from agents.expressions.parsing import parse
 from agents.expressions.reading import parse_variables
-from agents.expressions.tree import ERROR, FALSE, TRUE, TYPE_MISMATCH, Part
+from agents.expressions.tree import ERROR, FALSE, TRUE, TYPE_MISMATCH, Atom, Part
 
 __all__ = [
     "ERROR",
     "FALSE",
+    "MISSING",
     "MISSING_VARIABLE",
     "REASONS",
     "SEMANTICS",
@@ -36,16 +39,19 @@ __all__ = [
     "TYPES",
     "TYPE_MISMATCH",
     "VALUE_NOT_ALLOWED",
+    "Choices",
     "ContextVariable",
     "Decision",
     "Expression",
     "ExpressionError",
     "ExpressionWarning",
     "Part",
+    "choices_of",
     "context_problems",
     "narrowed",
     "parse_expression",
     "parse_variables",
+    "usual_value",
 ]
 
 # Raised whenever the same expression and context could give another decision than before.
@@ -74,6 +80,11 @@ class Expression:
     def evaluate(self, context: Any) -> Decision:
         """Return the decision for a context (a JSON object); never raises for JSON."""
         return decide(self._tree, self._names, context)
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """The sub-expressions that are true, false or unknown as a whole, in order."""
+        return tuple(node for node in ast.walk(self._tree) if isinstance(node, Atom))
 
     @property
     def warnings(self) -> tuple[ExpressionWarning, ...]:

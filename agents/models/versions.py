@@ -62,6 +62,12 @@ class AgentVersion(models.Model):
     model = models.CharField(max_length=200, blank=True)
     parameters = ReceivedJSONField(default=dict)
     context_variables = ReceivedJSONField(default=list)
+    sample_contexts = ReceivedJSONField(
+        default=list, help_text="Conversations to look at the bindings with; decide nothing."
+    )
+    coverage_errors = models.BooleanField(
+        default=False, help_text="Publishing is refused while the coverage has warnings."
+    )
 
     based_on = models.PositiveIntegerField(
         null=True, help_text="The number of the version that this one was copied from."

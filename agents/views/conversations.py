@@ -9,7 +9,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents import tools
-from agents.resolution import read_context, resolve
+from agents.contexts import read_context
+from agents.resolution import resolve
 from agents.versions import Runnable, choose_version, runnable
 from agents.views.agents import AgentView
 from registry import requests

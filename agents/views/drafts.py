@@ -11,6 +11,7 @@ from rest_framework.response import Response
 from agents.drafting import ANY_REVISION, draft_of, edit_draft
 from agents.rendering import render_draft
 from agents.views.agents import AgentView
+from registry import requests
 from registry.errors import FieldError, Malformed
 from registry.openapi import operation, ref
 
@@ -93,7 +94,9 @@ class Draft(AgentView):
         return self._edit(whole=False)
 
     def _edit(self, *, whole: bool) -> Response:
-        agent, values, revision = self.agent(), self.body(), if_match(self.request)
+        agent, values, revision = self.agent(), dict(self.body()), if_match(self.request)
+        accept_warnings = requests.boolean(values, "acceptWarnings", default=False)
+        values.pop("acceptWarnings", None)
 
         def work() -> tuple[int, Any]:
             draft = edit_draft(
@@ -103,6 +106,7 @@ class Draft(AgentView):
                 values=values,
                 expected_revision=revision,
                 whole=whole,
+                accept_warnings=accept_warnings,
             )
             return 200, render_draft(agent, draft)
 

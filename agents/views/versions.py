@@ -11,7 +11,12 @@ from agents.comparison import compare
 from agents.drafting import draft_of
 from agents.models import AgentVersion
 from agents.publishing import publish_draft
-from agents.rendering import render_draft, render_version, render_version_in_short
+from agents.rendering import (
+    render_draft,
+    render_publication,
+    render_version,
+    render_version_in_short,
+)
 from agents.restoring import restore_version
 from agents.verification import summary, verify_version
 from agents.versions import DRAFT, find_version, runnable
@@ -32,10 +37,11 @@ class Publish(AgentView):
         "publish",
         "Publish the draft as the next version",
         about="Pins every knowledge base it refers to. A draft equal to the newest version, or "
-        "changes that are not yet in a snapshot, are a conflict.",
+        "changes that are not yet in a snapshot, are a conflict. `warnings` are those of the "
+        "expressions and of the coverage.",
         tag=_TAG,
         body=ref("Publish"),
-        answers={201: ref("Version")},
+        answers={201: ref("Publication")},
         errors=(400, 404, 409, 412, 415, 422),
         writes=True,
         if_match="optional",
@@ -54,7 +60,7 @@ class Publish(AgentView):
                 accept_outdated=accept_outdated,
                 expected_revision=revision,
             )
-            return 201, render_version(agent, version)
+            return 201, render_publication(agent, version)
 
         return self.write(work)
 

@@ -23,6 +23,12 @@ def pretty_json(value: Any) -> str:
 
 
 @register.filter
+def in_json(value: Any) -> str:
+    """Return a JSON value in one line."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+@register.filter
 def short_digest(digest: str) -> str:
     """Return the beginning of a digest, enough to tell two apart by eye."""
     return digest.removeprefix("sha256:")[:_SHOWN_DIGITS]

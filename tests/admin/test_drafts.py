@@ -10,6 +10,7 @@ from agents.configuration import configuration_of
 from agents.drafting import draft_of
 from agents.models import Agent
 from registry.fields import dump_received
+from registry.models import AuditEvent
 from retrieval.models import KnowledgeBase
 from tests import builders
 from tests.admin.conftest import Audited
@@ -291,6 +292,7 @@ def test_draft__an_expression_that_is_never_true__is_remarked(
     agent = builders.make_agent("other")
     builders.edit(
         agent,
+        accept_warnings=True,
         contextVariables=VARIABLES[:1],
         bindings=[{"knowledgeBase": str(base.pk), "expression": "region == 'FR'"}],
     )
@@ -298,6 +300,58 @@ def test_draft__an_expression_that_is_never_true__is_remarked(
     page = browser.get(_page(agent))
 
     assert "can never be true" in text_of(page)
+    assert "hardly meant" not in text_of(page)
+
+
+def test_draft__an_expression_that_is_hardly_meant__is_saved_once_the_box_is_ticked(
+    browser: Client, audited: Audited, agent: Agent
+) -> None:
+    typed = sent_by(
+        browser.get(_page(agent)), "revision", **{"bindings-0-expression": "region == 'FR'"}
+    )
+
+    with audited(""):
+        page = browser.post(_page(agent), typed)
+    assert "accept_warnings" not in sent_by(page, "revision")
+    with audited("draft.edited"):
+        browser.post(_page(agent), {**sent_by(page, "revision"), "accept_warnings": "on"})
+
+    assert "Some expressions are valid and hardly meant" in text_of(page)
+    assert "can never be true" in _errors_at(page, "bindings-0-expression")[0]
+    assert configuration_of(draft_of(agent)).bindings[0].expression == "region == 'FR'"
+    after = AuditEvent.objects.latest("id").after
+    assert after is not None
+    assert "The expression can never be true." in after["acceptedWarnings"]
+
+
+def test_draft__samples_and_coverage_errors__are_edited_with_the_rest(
+    browser: Client, audited: Audited, agent: Agent
+) -> None:
+    page = browser.post(
+        _page(agent), {**sent_by(browser.get(_page(agent)), "revision"), "add": "samples"}
+    )
+    typed = sent_by(
+        page,
+        "revision",
+        **{
+            "samples-0-name": "A Briton",
+            "samples-0-context": '{"z": 1.0, "a": {"b": null}}',
+            "coverage_errors": "on",
+        },
+    )
+
+    with audited("draft.edited"):
+        browser.post(_page(agent), typed)
+    again = sent_by(browser.get(_page(agent)), "revision")
+    with audited(""):
+        browser.post(_page(agent), again)
+    wrong = browser.post(_page(agent), {**again, "samples-0-context": "[1]"})
+
+    after = configuration_of(draft_of(agent))
+    sample = {"name": "A Briton", "context": {"z": 1.0, "a": {"b": None}}}
+    assert dump_received(after.sample_contexts) == dump_received([sample])
+    assert after.coverage_errors
+    assert _errors_at(wrong, "samples-0-context") == ["Must be a JSON object."]
 
 
 @pytest.mark.parametrize("count", ["x", "-1", "0", "1", "99999999999"])

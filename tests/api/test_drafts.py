@@ -32,6 +32,9 @@ def test_draft__of_a_new_agent__is_empty_at_revision_1(api: CheckedClient, agent
         "contextVariables": [],
         "bindings": [],
         "tools": [],
+        "sampleContexts": [],
+        "coverageErrors": False,
+        "warnings": [],
     }
 
 
