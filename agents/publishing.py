@@ -66,7 +66,7 @@ def publish_draft(
             )
         manifest = build_manifest(configuration, targets)
         _refuse_unchanged(locked, manifest.digest)
-        number = 1 + (locked.versions.aggregate(newest=Max("number"))["newest"] or 0)
+        number = next_number(locked)
         draft.state = AgentVersion.State.PUBLISHED
         draft.number = number
         draft.notes = notes
@@ -90,6 +90,12 @@ def publish_draft(
             after={"version": number, "digest": manifest.digest, "notes": notes},
         )
     return draft
+
+
+def next_number(agent: Agent) -> int:
+    """Return the number of the next version of a locked agent."""
+    newest: int | None = agent.versions.aggregate(newest=Max("number"))["newest"]
+    return 1 + (newest or 0)
 
 
 def _targets(

@@ -71,6 +71,7 @@ def render_version_in_short(version: AgentVersion) -> Json:
         "notes": version.notes,
         "publishedBy": version.published_by,
         "publishedAt": version.published_at.isoformat() if version.published_at else None,
+        "origin": version.origin,
     }
 
 

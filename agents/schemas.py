@@ -103,6 +103,23 @@ _IN_SHORT: dict[str, Schema] = {
     "notes": STRING,
     "publishedBy": STRING,
     "publishedAt": TIME,
+    "origin": {
+        "oneOf": [
+            record(
+                {
+                    "installation": UUID,
+                    "agent": STRING,
+                    "version": _NUMBER,
+                    "publishedBy": STRING,
+                    "publishedAt": TIME,
+                    "exportedAt": TIME,
+                    "archive": DIGEST,
+                }
+            ),
+            {"type": "null"},
+        ],
+        "description": "Where an imported version came from; null where it was made here.",
+    },
 }
 _VERSION: dict[str, Schema] = {
     **_DRAFT,

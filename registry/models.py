@@ -1,4 +1,4 @@
-"""What both apps stand on: API keys, the audit log, idempotency records."""
+"""What both apps stand on: API keys, the audit log, idempotency records, who we are."""
 
 from __future__ import annotations
 
@@ -88,3 +88,20 @@ class IdempotencyRecord(models.Model):
 
     def __str__(self) -> str:
         return self.key
+
+
+class Installation(models.Model):
+    """This installation's identity, by which an import records where something came from."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    only = models.BooleanField(default=True, unique=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(name="installation_only_one", condition=models.Q(only=True)),
+        ]
+        triggers = insert_only("what was exported names this installation for ever")
+
+    def __str__(self) -> str:
+        return str(self.pk)

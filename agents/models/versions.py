@@ -77,6 +77,11 @@ class AgentVersion(models.Model):
     published_at = models.DateTimeField(null=True)
     manifest = models.TextField(blank=True, help_text="Canonical JSON (RFC 8785).")
     digest = models.CharField(max_length=71, blank=True)
+    origin = ReceivedJSONField(
+        null=True,
+        blank=True,
+        help_text="Where an imported version came from: installation, agent, number, times.",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -102,6 +107,10 @@ class AgentVersion(models.Model):
                     & ~models.Q(manifest="")
                     & ~models.Q(digest="")
                 ),
+            ),
+            models.CheckConstraint(
+                name="version_only_published_is_imported",
+                condition=models.Q(origin__isnull=True) | models.Q(state="published"),
             ),
         ]
         triggers = [

@@ -32,7 +32,8 @@ _WAIT_SECONDS = 120.0
 
 def needs_database(argv: list[str]) -> bool:
     """Tell whether the command line ``argv``, program name first, will use the database."""
-    if len(argv) < 2 or {"--help", "-h", "--version"} & set(argv[1:]):
+    # Alone and last, --version is Django's question; before a value it is a command's own.
+    if len(argv) < 2 or {"--help", "-h"} & set(argv[1:]) or argv[-1] == "--version":
         return False
     return argv[1] not in _WITHOUT_DATABASE and not argv[1].startswith("-")
 

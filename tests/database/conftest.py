@@ -15,6 +15,7 @@ from agents.drafting import draft_of
 from agents.models import Agent, AgentVersion
 from agents.tools import call_tool
 from agents.versions import runnable
+from registry.installation import installation_id
 from retrieval.indexing import cancel_build, start_build
 from retrieval.knowledge_bases import find, update_knowledge_base
 from retrieval.models import Document, DocumentRevision, IndexSnapshot, KnowledgeBase
@@ -52,6 +53,7 @@ class World:
 
 
 def make_world() -> World:
+    installation_id()
     base = builders.base_with("Returns")
     agent, version = builders.published(base, slug="support")
     call_tool(

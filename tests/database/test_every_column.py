@@ -19,6 +19,7 @@ FROZEN = {
     ),
     "agents_tool": "version_id IN (SELECT id FROM agents_agentversion WHERE state = 'published')",
     "registry_auditevent": "true",
+    "registry_installation": "true",
     "retrieval_chunk": "text IS NOT NULL",
     "retrieval_documentrevision": "content IS NOT NULL",
     "retrieval_embeddingmodel": "true",

@@ -134,6 +134,8 @@ def test_try_to_own__held_by_another__is_refused_until_it_is_free(instance):
         (["up"], False),
         (["migrate", "--help"], False),
         (["--version"], False),
+        (["migrate", "--version"], False),
+        (["export_agent", "support", "--version", "3", "--out", "file"], True),
         (["check"], False),
     ],
 )

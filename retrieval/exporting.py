@@ -1,0 +1,194 @@
+"""Writing a pinned snapshot, and the questions its model was asked, into an archive.
+
+Everything that an answer is made of goes along to the bit: the bytes of revisions, segments,
+chunks, vectors. What was purged goes as purged: digests, no content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+from django.db import connection
+
+from registry.archives import ArchiveWriter
+from retrieval.models import (
+    EmbeddingModel,
+    IndexSnapshot,
+    Purge,
+    QueryEmbedding,
+    SnapshotMember,
+)
+from retrieval.vectors import Vector, from_wire
+
+QUESTIONS = "questions.jsonl"
+QUESTION_VECTORS = "questions.bin"
+_MEMBERS_AT_ONCE = 50
+_ROWS_AT_ONCE = 500
+
+Progress = Callable[[int], object]
+
+_CHUNKS = """
+SELECT text, page, section, start, "end", truncated, digest, text_digest, vector_digest
+FROM retrieval_chunk WHERE indexed_document_id = %s ORDER BY ordinal
+"""
+_VECTORS = """
+SELECT vector_send(vector) FROM retrieval_chunk
+WHERE indexed_document_id = %s AND vector IS NOT NULL ORDER BY ordinal
+"""
+_QUESTIONS = """
+SELECT query_digest, truncated, provenance FROM retrieval_queryembedding
+WHERE model_id = %s AND kept ORDER BY query_digest
+"""
+_QUESTION_VECTORS = """
+SELECT vector_send(vector) FROM retrieval_queryembedding
+WHERE model_id = %s AND kept ORDER BY query_digest
+"""
+
+
+class _Target(Protocol):
+    def write(self, content: bytes) -> None: ...
+
+
+def export_snapshot(
+    writer: ArchiveWriter, snapshot: IndexSnapshot, *, progress: Progress
+) -> dict[str, Any]:
+    """Write ``snapshot`` and return its description; the caller's transaction sees one state.
+
+    ``progress`` is told the number of chunks that were written since the last time.
+    """
+    folder = folder_of(str(snapshot.knowledge_base_id))
+    writer.write_lines(f"{folder}/documents.jsonl", _documents(snapshot))
+    writer.write_lines(f"{folder}/segments.jsonl", _segments(snapshot))
+    with writer.member(f"{folder}/contents.bin") as target:
+        for member in _members(snapshot):
+            target.write(bytes(member.indexed_document.extraction.revision.content or b""))
+    writer.write_lines(f"{folder}/chunks.jsonl", _chunks(snapshot, progress))
+    with writer.member(f"{folder}/vectors.bin") as target:
+        for member in _members(snapshot):
+            _write_vectors(target, _VECTORS, member.indexed_document_id)
+    return {
+        "id": str(snapshot.knowledge_base_id),
+        "model": described_model(snapshot.model),
+        "snapshot": {
+            "number": snapshot.number,
+            "digest": snapshot.digest,
+            "chunking": snapshot.chunking,
+            "documents": snapshot.document_count,
+            "chunks": snapshot.chunk_count,
+            "failed": snapshot.failed_count,
+        },
+    }
+
+
+def export_questions(writer: ArchiveWriter, models: Iterable[EmbeddingModel]) -> int:
+    """Write the vectors of all questions that published versions were asked by ``models``.
+
+    Questions themselves stay behind: only their digests go along. Returns how many there are.
+    """
+    wanted = sorted(models, key=lambda model: model.fingerprint)
+    count = writer.write_lines(
+        QUESTIONS,
+        ([model.fingerprint, *row] for model in wanted for row in _rows(_QUESTIONS, model.pk)),
+    )
+    with writer.member(QUESTION_VECTORS) as target:
+        for model in wanted:
+            _write_vectors(target, _QUESTION_VECTORS, model.pk)
+    return count
+
+
+def kept_questions(models: Iterable[EmbeddingModel]) -> int:
+    """Return how many questions to ``models`` are kept for published versions."""
+    return QueryEmbedding.objects.filter(model__in=list(models), kept=True).count()
+
+
+def folder_of(knowledge_base_id: str) -> str:
+    """Return where an archive has a knowledge base."""
+    return f"knowledge-bases/{knowledge_base_id}"
+
+
+def described_model(model: EmbeddingModel) -> dict[str, Any]:
+    """Return a model by its identity."""
+    return {
+        "name": model.name,
+        "dimensions": model.dimensions,
+        "maxTokens": model.max_tokens,
+        "fingerprint": model.fingerprint,
+    }
+
+
+def _members(snapshot: IndexSnapshot) -> Iterator[SnapshotMember]:
+    return (
+        SnapshotMember.objects.filter(snapshot=snapshot)
+        .select_related("indexed_document__extraction__revision")
+        .order_by("document_id")
+        .iterator(chunk_size=_MEMBERS_AT_ONCE)
+    )
+
+
+def _documents(snapshot: IndexSnapshot) -> Iterator[dict[str, Any]]:
+    for member in _members(snapshot):
+        indexed = member.indexed_document
+        extraction = indexed.extraction
+        revision = extraction.revision
+        yield {
+            "id": str(member.document_id),
+            "name": member.name,
+            "metadata": member.metadata,
+            "revision": {
+                "number": revision.number,
+                "sha256": revision.sha256,
+                "size": revision.size,
+                "mediaType": revision.media_type,
+                "notice": revision.notice,
+            },
+            "extraction": {
+                "recipe": extraction.recipe,
+                "pages": extraction.pages,
+                "notices": extraction.notices,
+                "digest": extraction.digest,
+            },
+            "indexed": {
+                "chunking": indexed.chunking,
+                "digest": indexed.digest,
+                "chunks": indexed.chunk_count,
+            },
+            "purges": (
+                [
+                    {"reason": purge.reason, "at": purge.at.isoformat()}
+                    for purge in Purge.objects.filter(revision_id=revision.pk)
+                ]
+                if revision.content is None
+                else None
+            ),
+        }
+
+
+def _segments(snapshot: IndexSnapshot) -> Iterator[Any]:
+    for member in _members(snapshot):
+        yield member.indexed_document.extraction.segments
+
+
+def _chunks(snapshot: IndexSnapshot, progress: Progress) -> Iterator[tuple[Any, ...]]:
+    for member in _members(snapshot):
+        yield from _rows(_CHUNKS, member.indexed_document_id)
+        progress(member.indexed_document.chunk_count)
+
+
+def _write_vectors(target: _Target, query: str, key: int) -> None:
+    for (sent,) in _rows(query, key):
+        target.write(little_endian(from_wire(sent)))
+
+
+def little_endian(vector: Vector) -> bytes:
+    """Return the bytes by which an archive keeps a vector: float32, the lowest byte first."""
+    return np.ascontiguousarray(vector, dtype="<f4").tobytes()
+
+
+def _rows(query: str, key: int) -> Iterator[tuple[Any, ...]]:
+    """Yield rows without having them all in memory; inside a transaction."""
+    with connection.chunked_cursor() as cursor:
+        cursor.execute(query, [key])
+        while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+            yield from rows
