@@ -13,6 +13,7 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import Client
 
+from retrieval.traces import writer
 from tests.servers import INSTANCE
 from tests.transfer.world import World, make_world
 
@@ -29,13 +30,18 @@ def administer(statement: str) -> None:
 def database(name: str) -> Iterator[None]:
     """Run the block on another database."""
     here = connection.settings_dict["NAME"]
-    connection.close()
-    connection.settings_dict["NAME"] = name
+    _switch(name)
     try:
         yield
     finally:
-        connection.close()
-        connection.settings_dict["NAME"] = here
+        _switch(here)
+
+
+def _switch(name: str) -> None:
+    # Traces that wait belong to the database that answered.
+    writer.stop()
+    connection.close()
+    connection.settings_dict["NAME"] = name
 
 
 @pytest.fixture

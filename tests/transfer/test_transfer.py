@@ -224,7 +224,6 @@ def test_import__into_another_agent_of_the_same_installation__shares_everything(
         "registry_apikey",
         "registry_auditevent",
         "retrieval_snapshotpin",
-        "retrieval_trace",
     }
     assert all(base.reused_snapshot for base in imported.bases)
     assert (imported.questions.added, imported.questions.different) == (0, 0)
