@@ -109,7 +109,7 @@ _IN_SHORT: dict[str, Schema] = {
                 {
                     "installation": UUID,
                     "agent": STRING,
-                    "version": _NUMBER,
+                    "version": VERSION_NUMBER,
                     "publishedBy": STRING,
                     "publishedAt": TIME,
                     "exportedAt": TIME,
