@@ -42,7 +42,7 @@ _MOST_REMEMBERED = 10_000
 
 
 class RevisionGone(Exception):
-    """The revision was deleted while it was read, with its knowledge base."""
+    """The revision was purged while it was read, or deleted with its knowledge base."""
 
 
 def ocr() -> Ocr | None:
@@ -108,11 +108,11 @@ def _read(revision: DocumentRevision, extraction: Extraction) -> Extraction:
         extraction.digest = extraction_digest(extracted.segments)
     with transaction.atomic():
         # The revision first, as whoever deletes or purges it does: the other way round deadlocks.
-        list(
-            DocumentRevision.objects.select_for_update(no_key=True)
-            .filter(pk=revision.pk)
-            .values_list("pk")
+        held = DocumentRevision.objects.select_for_update(no_key=True).filter(
+            pk=revision.pk, content__isnull=False
         )
+        if not held.values_list("pk"):
+            raise RevisionGone
         locked = Extraction.objects.select_for_update().filter(pk=extraction.pk).first()
         if locked is None:
             raise RevisionGone

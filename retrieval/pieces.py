@@ -147,10 +147,12 @@ def _vectors(
         for (digest, _), vector in zip(batch, embedded, strict=True):
             vectors[digest] = vector
             since_commit.append(PendingVector(model_id=model_id, text_digest=digest, vector=vector))
-        claim.renew(chunks_done=len(vectors))
-        if len(parts) > PART and len(since_commit) >= PART:
-            PendingVector.objects.bulk_create(since_commit, ignore_conflicts=True)
-            since_commit = []
+        with transaction.atomic():
+            # Together: a purge takes the claim away, and no vector of its text comes after it.
+            claim.renew(chunks_done=len(vectors))
+            if len(parts) > PART and len(since_commit) >= PART:
+                PendingVector.objects.bulk_create(since_commit, ignore_conflicts=True)
+                since_commit = []
     return vectors
 
 

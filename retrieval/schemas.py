@@ -26,6 +26,7 @@ from registry.openapi import (
     request,
 )
 from retrieval.chunking import CUTS
+from retrieval.purging import LONGEST_REASON
 from retrieval.questions import MAX_QUERY_CHARACTERS
 
 Schema = dict[str, Any]
@@ -322,6 +323,35 @@ components(
             "chunks": {"type": "integer", "minimum": 0, "description": "That are searched now."},
             "createdAt": TIME,
         }
+    ),
+    PurgeRequest=request(
+        {
+            "reason": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": LONGEST_REASON,
+                "description": "Why it is erased. Kept for ever, in the audit log too: without "
+                "what is to be erased.",
+            }
+        }
+    ),
+    PurgedDocument=record(
+        {
+            "id": UUID,
+            "name": STRING,
+            "reason": STRING,
+            "purgedBy": STRING,
+            "purgedAt": TIME,
+            "revisions": {**array(INTEGER), "description": "The numbers of those erased."},
+            "chunks": {**COUNT, "description": "Passages erased, in all indexed forms."},
+            "copies": {
+                **array(
+                    record({"id": UUID, "name": STRING, "knowledgeBase": UUID, "deleted": BOOLEAN})
+                ),
+                "description": "Other documents with the same bytes: each has its own purge.",
+            },
+        },
+        about="What a purge erased; of the first one, where it was purged before.",
     ),
     Segment=record({"page": nullable(INTEGER), "section": nullable(STRING), "text": STRING}),
     Passage=record(_PASSAGE),

@@ -15,9 +15,11 @@ from registry.canonical import digest_json, digest_text
 from registry.errors import Conflict, Unavailable
 from retrieval import reranking
 from retrieval.candidates import Candidate, best
-from retrieval.models import IndexSnapshot, KnowledgeBase, Purge
+from retrieval.models import IndexSnapshot, KnowledgeBase
+from retrieval.purging import purged_documents
 from retrieval.questions import Question, vector_of
 from retrieval.search_settings import SearchSettings, settings_of
+from retrieval.vectors import Vector
 
 MOST_RESULTS = 25
 DEFAULT_FLOOR = 0.3
@@ -117,7 +119,7 @@ def retrieve(target: Target, question: Question) -> Retrieval:
     floor, floor_source = _floor(question, settings)
     embedded = vector_of(target.snapshot.model, question, keep=target.published)
     depth = max(count, APPLIED_DEPTH) if settings.applied else count
-    ranked = best(target.snapshot, embedded.vector, depth)
+    ranked, purged = _ranked(target.snapshot, embedded.vector, depth)
 
     shown = ranked[:count]
     kept = [candidate for candidate in ranked if candidate.confidence >= floor][:count]
@@ -137,7 +139,6 @@ def retrieve(target: Target, question: Question) -> Retrieval:
     }
     if embedded.truncated:
         applied["queryTokens"] = {"value": target.snapshot.model.max_tokens, "source": "cap"}
-    purged = _purged_documents(target.snapshot)
     return Retrieval(
         target=target,
         results=results,
@@ -176,6 +177,16 @@ def current_target(base: KnowledgeBase) -> Target:
 def require_reranker(settings: SearchSettings) -> None:
     """Raise Invalid (``reranker.not_configured``) where settings need a reranker that is missing."""
     reranking.require_available(settings)
+
+
+def _ranked(snapshot: IndexSnapshot, query: Vector, depth: int) -> tuple[list[Candidate], int]:
+    """Return the best chunks and how many documents are purged, both of one moment."""
+    ranked = best(snapshot, query, depth)
+    purged = purged_documents(snapshot)
+    if any(candidate.document_id in purged for candidate in ranked):
+        # Purged between the two looks: a purge is never undone, so one more look is enough.
+        return _ranked(snapshot, query, depth)
+    return ranked, len(purged)
 
 
 def _count(question: Question, settings: SearchSettings) -> tuple[int, str]:
@@ -225,15 +236,6 @@ def passage_of(candidate: Candidate) -> dict[str, Any]:
         "truncated": candidate.truncated,
         "chunk": candidate.chunk,
     }
-
-
-def _purged_documents(snapshot: IndexSnapshot) -> int:
-    return (
-        Purge.objects.filter(revision__extractions__indexed__memberships__snapshot=snapshot)
-        .values("revision__document")
-        .distinct()
-        .count()
-    )
 
 
 def receipt_of(

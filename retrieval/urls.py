@@ -17,6 +17,7 @@ urlpatterns = [
     path(f"{_BASE}/documents", documents.Documents.as_view()),
     path(_DOCUMENT, documents.DocumentDetail.as_view()),
     path(f"{_DOCUMENT}/segments", documents.Segments.as_view()),
+    path(f"{_DOCUMENT}/purge", documents.PurgeDocument.as_view()),
     path(f"{_BASE}/snapshots", snapshots.Snapshots.as_view()),
     path(f"{_BASE}/snapshots/<int:number>", snapshots.SnapshotDetail.as_view()),
     path(f"{_BASE}/snapshots/<int:number>/cancel", snapshots.CancelBuild.as_view()),

@@ -22,7 +22,8 @@ from retrieval.digests import (
     vector_digest,
 )
 from retrieval.extractor import segments_of
-from retrieval.models import IndexedDocument, IndexSnapshot, Purge, SnapshotMember
+from retrieval.models import IndexedDocument, IndexSnapshot, SnapshotMember
+from retrieval.purging import is_purged
 from retrieval.segments import joined_text
 from retrieval.vectors import from_wire
 
@@ -129,12 +130,25 @@ class Verifier:
 
 
 def _verify_indexed(indexed: IndexedDocument, name: str) -> VerifiedPart:
+    found = _verify_as_read(indexed, name)
+    if found.ok or found.purged or not is_purged(indexed.extraction.revision.document_id):
+        return found
+    # Purged while it was being read, half before and half after.
+    again = IndexedDocument.objects.select_related("extraction__revision", "model")
+    return _verify_as_read(again.get(pk=indexed.pk), name)
+
+
+def _verify_as_read(indexed: IndexedDocument, name: str) -> VerifiedPart:
     extraction = indexed.extraction
     revision = extraction.revision
-    purged = revision.content is None and Purge.objects.filter(revision_id=revision.pk).exists()
+    purged = revision.content is None and is_purged(revision.document_id)
     checks: list[Callable[[], Difference | None]] = []
     text: str | None = None
-    if not purged:
+    if purged:
+        checks.append(
+            lambda: _same("what was read out of it, purged", None, extraction.segments, name)
+        )
+    else:
         segments = segments_of(extraction)
         text = joined_text(segments)
         checks += [
@@ -173,7 +187,10 @@ def _verify_indexed(indexed: IndexedDocument, name: str) -> VerifiedPart:
 def _verify_chunks(
     indexed: IndexedDocument, name: str, text: str | None, sealed: list[tuple[str, str]]
 ) -> Difference | None:
-    """Return the first difference among the chunks; ``text`` None means they were purged."""
+    """Return the first difference among the chunks; ``text`` None means they were purged.
+
+    Purged ones must be empty; what is left of them is proven by their sealed digests.
+    """
     with connection.cursor() as cursor:
         cursor.execute(_CHUNKS, [indexed.pk])
         for position, row in enumerate(cursor.fetchall()):
@@ -184,7 +201,10 @@ def _verify_chunks(
                 _same("its place", position, ordinal, name, position),
                 _same("its model", indexed.model_id, model, name, position),
             )
-            if difference is None and text is not None:
+            if difference is None and text is None:
+                left = "" if (passage, section, vector) == (None, None, None) else "some"
+                difference = _same("its content, purged", "", left, name, position)
+            elif difference is None and text is not None:
                 place = text[start:end]
                 difference = _first(
                     _same("its text", passage_digest, _text_digest(passage), name, position),

@@ -16,7 +16,9 @@ from registry.embedded.processes import wait_until
 from registry.embedded.valkey import start_valkey
 
 # They change the schema or empty tables, which the serving role may not.
-OWNER_COMMANDS = frozenset({"migrate", "flush", "pgtrigger", "createcachetable", "testserver"})
+OWNER_COMMANDS = frozenset(
+    {"migrate", "flush", "pgtrigger", "createcachetable", "testserver", "rewrite_purged"}
+)
 
 # They neither read nor write the database, or bring their own (`up`).
 _WITHOUT_DATABASE = frozenset(

@@ -204,6 +204,10 @@ def _must(instance: Instance, *, durable: bool) -> list[str]:
         "ident_file": str(instance.ident_path),
         "logging_collector": "off",
         "log_destination": "stderr",
+        # A statement that failed, or the row it was about, may hold texts of documents, and no
+        # purge reaches a log.
+        "log_min_error_statement": "panic",
+        "log_error_verbosity": "terse",
         **({} if durable else _NOT_DURABLE),
     }
     return [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]

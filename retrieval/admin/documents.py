@@ -8,7 +8,7 @@ from uuid import UUID
 from django.contrib import admin, messages
 from django.contrib.admin.views.main import ChangeList
 from django.core.paginator import Paginator
-from django.db.models import QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.safestring import SafeString
 
@@ -18,11 +18,12 @@ from registry.admin_base import (
     attempt,
     fieldsets,
     refusals_shown,
+    require_permission,
     show_errors,
     tag,
 )
 from registry.errors import RegistryError
-from retrieval.admin.forms import DOCUMENT_FIELDS, DocumentForm, ReplaceForm
+from retrieval.admin.forms import DOCUMENT_FIELDS, DocumentForm, PurgeForm, ReplaceForm
 from retrieval.admin.standing import standing_of
 from retrieval.admin.uploading import read_upload
 from retrieval.document_states import DocumentState, document_states
@@ -34,9 +35,18 @@ from retrieval.documents import (
     update_document,
 )
 from retrieval.models import Document, DocumentRevision, Extraction, KnowledgeBase
+from retrieval.purging import purge_document, record_of
 
 _BASE_FILTER = "knowledge_base__id__exact"
 _SEGMENTS_PER_PAGE = 50
+_MAY_PURGE = "retrieval.add_purge"
+_ABOUT_PURGES = (
+    "For what the law wants gone. The bytes, texts and vectors of all its revisions are erased, in "
+    "every snapshot and for every published version, and cannot be brought back; a living document "
+    "is deleted with it. Published versions go on answering without its passages, and say so. Its "
+    "name, its metadata and all digests stay, and so does what has left this system: backups, "
+    "exports, answers that were given."
+)
 _TAGS = {"indexed": "good", "extracted": "warn", "pending": "warn", "failed": "bad"}
 
 
@@ -83,6 +93,7 @@ class DocumentAdmin(RegistryAdmin[Document]):
     pages = [
         ("<path:object_id>/segments/", "segments_page"),
         ("<path:object_id>/replace/", "replace_page"),
+        ("<path:object_id>/purge/", "purge_page"),
     ]
     tabs = [
         ("change", "Document"),
@@ -222,6 +233,8 @@ class DocumentAdmin(RegistryAdmin[Document]):
             state=document_states([document]).get(document.pk),
             adminform=fieldsets(form, (None, ["name", "enabled", "metadata"], "")),
             revisions=_revisions(document),
+            purge=(purge := record_of(document)),
+            may_purge=purge is None and request.user.has_perm(_MAY_PURGE),
             may_change=self.may(request, "change") and document.deleted_at is None,
             may_delete=self.may(request, "delete") and document.deleted_at is None,
         )
@@ -322,9 +335,48 @@ class DocumentAdmin(RegistryAdmin[Document]):
             lines=[
                 "It leaves the next snapshot, and its name is free at once. Snapshots that hold it "
                 "keep it, so published versions go on answering from it.",
-                "Erasing its content for good is another act, a purge.",
+                "Erasing its content for good is another act: Purge, on its page.",
             ],
             submit="Yes, delete it",
+            cancel_url=self.url("change", document),
+        )
+
+    def purge_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        document = self.found(request, object_id)
+        require_permission(request, _MAY_PURGE)
+        form = PurgeForm(request.POST or None)
+        if form.is_valid():
+            try:
+                purged = purge_document(
+                    actor=actor_of(request),
+                    base=document.knowledge_base,
+                    document_id=document.pk,
+                    reason=form.cleaned_data["reason"],
+                )
+            except RegistryError as error:
+                show_errors(form, error, {"reason": "reason"})
+            else:
+                messages.success(
+                    request,
+                    f"The contents of {document.name} are erased: {len(purged.revisions)} "
+                    f"revisions, {purged.chunks} passages.",
+                )
+                for copy in purged.copies:
+                    messages.warning(
+                        request,
+                        f"The same bytes are in {copy.name} ({copy.document}), which is a document "
+                        "of its own.",
+                    )
+                return HttpResponseRedirect(self.url("change", document))
+        return self.page(
+            request,
+            "registry/form.html",
+            title=f"Purge {document.name}",
+            obj=document,
+            tab="purge",
+            introduction=_ABOUT_PURGES,
+            adminform=fieldsets(form, (None, ["reason", "sure"], "")),
+            submit="Erase its contents for good",
             cancel_url=self.url("change", document),
         )
 
@@ -338,4 +390,9 @@ def state_tag(state: DocumentState | None) -> SafeString | str:
 
 
 def _revisions(document: Document) -> QuerySet[DocumentRevision]:
-    return document.revisions.defer("content").prefetch_related("extractions").order_by("-number")
+    return (
+        document.revisions.defer("content")
+        .annotate(purged=ExpressionWrapper(Q(content__isnull=True), output_field=BooleanField()))
+        .prefetch_related("extractions")
+        .order_by("-number")
+    )

@@ -13,6 +13,7 @@ from registry.form_fields import JSONTextField
 from retrieval.chunking import STRATEGIES
 from retrieval.embedding_models import model_names
 from retrieval.models import EmbeddingModel, KnowledgeBase
+from retrieval.purging import LONGEST_REASON
 from retrieval.search_settings import MODES, SearchSettings, settings_of
 
 # Path of a field in an error of the use cases → field of a form.
@@ -196,6 +197,17 @@ class DocumentForm(forms.Form):
         required=False,
         help_text="Switched off, it leaves the next snapshot and keeps its history.",
     )
+
+
+class PurgeForm(forms.Form):
+    """Why a document is erased, and that somebody means it."""
+
+    reason = forms.CharField(
+        widget=widgets.AdminTextareaWidget(attrs={"rows": 3}),
+        max_length=LONGEST_REASON,
+        help_text="Kept for ever, in the audit log too: write no word of what is to be erased.",
+    )
+    sure = forms.BooleanField(label="I know that this cannot be undone")
 
 
 class ReplaceForm(forms.Form):

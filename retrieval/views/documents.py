@@ -21,6 +21,7 @@ from retrieval.documents import (
     update_document,
 )
 from retrieval.models import Document
+from retrieval.purging import purge_document
 from retrieval.rendering import render_document, render_documents
 from retrieval.views.knowledge_bases import KnowledgeBaseView
 from retrieval.views.uploads import UploadParser, read_upload
@@ -178,3 +179,39 @@ class Segments(DocumentView):
         self.query("limit", "cursor")
         document = find_document(self.knowledge_base(), self.document_id())
         return Response(page_of_list(request, extracted_segments(document)))
+
+
+class PurgeDocument(DocumentView):
+    """Erasure for good. The address takes the id of a deleted document, too."""
+
+    scopes = {"POST": "admin"}
+
+    @operation(
+        "purgeDocument",
+        "Erase the contents of a document for good",
+        about="Bytes, texts and vectors of all its revisions go; digests, name and metadata stay. "
+        "A living document is deleted with it. Published versions go on answering without its "
+        "passages and say so (`purged`). The id of a deleted document is in citations, traces and "
+        "the audit log. Purging again changes nothing.",
+        tag=_TAG,
+        body=ref("PurgeRequest"),
+        answers={200: ref("PurgedDocument")},
+        errors=(400, 404, 415, 422),
+        writes=True,
+    )
+    def post(self, request: Request, **_: Any) -> Response:
+        base, document_id = self.knowledge_base(), self.document_id()
+        body = self.body("reason")
+        reason = requests.text(body, "reason")
+
+        def work() -> tuple[int, Any]:
+            purged = purge_document(
+                actor=self.access.actor,
+                base=base,
+                document_id=document_id,
+                reason=reason,
+                access=self.access,
+            )
+            return 200, purged.as_json()
+
+        return self.write(work)

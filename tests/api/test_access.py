@@ -15,6 +15,7 @@ from tests.api.problems import assert_problem, nothing_written
 
 # The least scope that each operation needs; every other operation needs an editor.
 RUNTIME = {"resolve", "retrieve", "callTool", "listTools", "listTraces", "getTrace"}
+ADMIN = {"purgeDocument"}
 PUBLISHER = {"publish", "restoreVersion", "moveAlias", "verifyVersion"}
 
 _NOWHERE = {
@@ -39,6 +40,8 @@ def _operations() -> list[tuple[str, str, str]]:
 def _needs(operation_id: str) -> str:
     if operation_id in RUNTIME:
         return "runtime"
+    if operation_id in ADMIN:
+        return "admin"
     return "publisher" if operation_id in PUBLISHER else "editor"
 
 
