@@ -102,11 +102,8 @@ def purge_document(
     )
     with transaction.atomic():
         locked = lock(base.pk)
-        document = (
-            Document.objects.select_for_update()
-            .filter(pk=document_id, knowledge_base=locked)
-            .first()
-        )
+        # Whoever changes a document holds its base; its row is locked by foreign keys of workers.
+        document = Document.objects.filter(pk=document_id, knowledge_base=locked).first()
         if document is None:
             raise NotFound(f"There is no document {document_id}.", code="document.not_found")
         if DocumentRevision.objects.filter(document=document, content__isnull=False).exists():
@@ -141,13 +138,13 @@ def _erase(actor: Actor, base: KnowledgeBase, document: Document, reason: str) -
     """
     BuildPiece.objects.filter(document=document).delete()
     revisions = dict(
-        DocumentRevision.objects.select_for_update()
+        DocumentRevision.objects.select_for_update(no_key=True)
         .filter(document=document)
         .order_by("pk")
         .values_list("pk", "number")
     )
     extractions = list(
-        Extraction.objects.select_for_update()
+        Extraction.objects.select_for_update(no_key=True)
         .filter(revision__in=revisions)
         .order_by("pk")
         .values_list("pk", flat=True)

@@ -47,7 +47,16 @@ def _urls(world: dict[str, Any]) -> list[str]:
             world["base"],
             *("change", "build", "settings", "upload", "test_box", "delete"),
         ),
-        *of("retrieval", "document", world["document"], "change", "segments", "replace", "delete"),
+        *of(
+            "retrieval",
+            "document",
+            world["document"],
+            "change",
+            "segments",
+            "replace",
+            "delete",
+            "purge",
+        ),
         *of("retrieval", "indexsnapshot", world["snapshot"], "change"),
         *of("retrieval", "embeddingmodel", world["base"].model, "change"),
         *of(
