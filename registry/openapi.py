@@ -196,7 +196,7 @@ def operation(
 
 
 def _described(status: int) -> str:
-    return {201: "Made.", 202: "Accepted; a build follows.", 204: "Gone."}.get(status, "Done.")
+    return {201: "Made.", 202: "Accepted; workers do the rest.", 204: "Gone."}.get(status, "Done.")
 
 
 class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]

@@ -265,6 +265,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": REAPER_INTERVAL_SECONDS,
         "options": {"expires": 30, "queue": "default"},
     },
+    "look for due evaluations": {
+        "task": "retrieval.look_for_due_evaluations",
+        "schedule": REAPER_INTERVAL_SECONDS,
+        "options": {"expires": 30, "queue": "default"},
+    },
     "forget old idempotency records": {
         "task": "registry.forget_old_idempotency_records",
         "schedule": 3600,

@@ -22,6 +22,7 @@ from retrieval.models import (
     BuildPiece,
     Document,
     DocumentRevision,
+    Evaluation,
     Extraction,
     IndexedDocument,
     IndexSnapshot,
@@ -209,6 +210,7 @@ def _delete_rows(knowledge_base_id: uuid.UUID) -> None:
     snapshots = _ids(IndexSnapshot.objects.filter(knowledge_base=knowledge_base_id))
     extractions = _ids(Extraction.objects.filter(revision_id__in=revisions))
     indexed = _ids(IndexedDocument.objects.filter(extraction_id__in=extractions))
+    evaluations = _ids(Evaluation.objects.filter(knowledge_base=knowledge_base_id))
     with connection.cursor() as cursor:
         for table, column, ids in (
             ("knowledgebase", "id", [knowledge_base_id]),
@@ -219,6 +221,9 @@ def _delete_rows(knowledge_base_id: uuid.UUID) -> None:
             ("extraction", "id", extractions),
             ("document", "id", documents),
             ("documentrevision", "id", revisions),
+            ("evaluation", "id", evaluations),
+            ("evaluationscore", "evaluation_id", evaluations),
+            ("evaluationquestion", "knowledge_base_id", [knowledge_base_id]),
         ):
             cursor.execute(f"DELETE FROM retrieval_{table} WHERE {column} = ANY(%s)", [ids])
 

@@ -189,6 +189,11 @@ def _ranked(snapshot: IndexSnapshot, query: Vector, depth: int) -> tuple[list[Ca
     return ranked, len(purged)
 
 
+def count_and_floor(question: Question, settings: SearchSettings) -> tuple[int, float]:
+    """Return how many results a question gets at most, and above which confidence."""
+    return _count(question, settings)[0], _floor(question, settings)[0]
+
+
 def _count(question: Question, settings: SearchSettings) -> tuple[int, str]:
     wanted, source = (
         (question.top_k, "call")

@@ -8,6 +8,12 @@ import uuid
 from celery import shared_task
 
 from retrieval.claims import claim_piece
+from retrieval.evaluation import (
+    EVALUATE_TASK,
+    claim_evaluation,
+    due_evaluations,
+    work_on_evaluation,
+)
 from retrieval.hints import send_hint
 from retrieval.indexing import (
     BUILD_TASK,
@@ -47,3 +53,18 @@ def look_for_due_builds(**_: object) -> None:
     """Find in PostgreSQL what has work; a lost hint or a dead worker costs seconds, not work."""
     for base_id in due_knowledge_bases():
         send_hint(BUILD_TASK, knowledge_base_id=str(base_id))
+
+
+@shared_task(name=EVALUATE_TASK)
+def evaluate(*, evaluation_id: str, **_: object) -> None:
+    """Work on an evaluation for one turn; what is left then is a message to the next worker."""
+    claim = claim_evaluation(uuid.UUID(evaluation_id))
+    if claim is not None:
+        work_on_evaluation(claim, seconds=_TURN_SECONDS)
+
+
+@shared_task(name="retrieval.look_for_due_evaluations")
+def look_for_due_evaluations(**_: object) -> None:
+    """Find the evaluations whose message was lost or whose worker died."""
+    for evaluation_id in due_evaluations():
+        send_hint(EVALUATE_TASK, evaluation_id=str(evaluation_id))

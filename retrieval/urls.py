@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from django.urls import path
 
-from retrieval.views import chunk_previews, documents, knowledge_bases, snapshots, traces
+from retrieval.views import (
+    chunk_previews,
+    documents,
+    evaluation,
+    knowledge_bases,
+    snapshots,
+    traces,
+)
 
 _BASE = "knowledge-bases/<str:knowledge_base_id>"
 _DOCUMENT = f"{_BASE}/documents/<str:document_id>"
@@ -22,6 +29,12 @@ urlpatterns = [
     path(f"{_BASE}/snapshots/<int:number>", snapshots.SnapshotDetail.as_view()),
     path(f"{_BASE}/snapshots/<int:number>/cancel", snapshots.CancelBuild.as_view()),
     path(f"{_BASE}/test", snapshots.Trial.as_view()),
+    path(f"{_BASE}/questions", evaluation.Questions.as_view()),
+    path(f"{_BASE}/questions/<str:question_id>", evaluation.QuestionDetail.as_view()),
+    path(f"{_BASE}/evaluate", evaluation.Evaluate.as_view()),
+    path(f"{_BASE}/evaluations", evaluation.Evaluations.as_view()),
+    path(f"{_BASE}/evaluations/<str:evaluation_id>", evaluation.EvaluationDetail.as_view()),
+    path(f"{_BASE}/evaluations/<str:evaluation_id>/outcomes", evaluation.Outcomes.as_view()),
     path("traces", traces.Traces.as_view()),
     path("traces/<str:trace_id>", traces.TraceDetail.as_view()),
 ]

@@ -5,6 +5,7 @@ Bytes → ``DocumentRevision`` → ``Extraction`` → ``IndexedDocument`` with i
 """
 
 from retrieval.models.documents import Document, DocumentRevision, Extraction, Purge
+from retrieval.models.evaluations import Evaluation, EvaluationQuestion, EvaluationScore
 from retrieval.models.indexes import Chunk, IndexedDocument, PendingVector
 from retrieval.models.knowledge_bases import EmbeddingModel, KnowledgeBase
 from retrieval.models.records import QueryEmbedding, Trace
@@ -16,6 +17,9 @@ __all__ = [
     "Document",
     "DocumentRevision",
     "EmbeddingModel",
+    "Evaluation",
+    "EvaluationQuestion",
+    "EvaluationScore",
     "Extraction",
     "IndexSnapshot",
     "IndexedDocument",

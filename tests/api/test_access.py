@@ -25,6 +25,8 @@ _NOWHERE = {
     "other": "2",
     "knowledge_base_id": "6e7c6f4e-6a4e-4d0e-9a53-0d0f0a4f6c55",
     "document_id": "6e7c6f4e-6a4e-4d0e-9a53-0d0f0a4f6c55",
+    "question_id": "6e7c6f4e-6a4e-4d0e-9a53-0d0f0a4f6c55",
+    "evaluation_id": "6e7c6f4e-6a4e-4d0e-9a53-0d0f0a4f6c55",
     "trace_id": "6e7c6f4e-6a4e-4d0e-9a53-0d0f0a4f6c55",
 }
 

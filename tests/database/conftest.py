@@ -16,6 +16,8 @@ from agents.models import Agent, AgentVersion
 from agents.tools import call_tool
 from agents.versions import runnable
 from registry.installation import installation_id
+from retrieval.evaluation import start_evaluation
+from retrieval.evaluation_questions import save_questions
 from retrieval.indexing import cancel_build, start_build
 from retrieval.knowledge_bases import find, update_knowledge_base
 from retrieval.models import Document, DocumentRevision, IndexSnapshot, KnowledgeBase
@@ -77,6 +79,11 @@ def make_world() -> World:
         values={"chunking": {"strategy": "recursive", "size": 40, "overlap": 0}},
     )
     current = builders.build(base)
+
+    question = {"query": "How long are lamps covered?", "documents": ["returns.md"]}
+    save_questions(actor=builders.ACTOR, base=base, questions=[question])
+    start_evaluation(actor=builders.ACTOR, base=find(base.pk), snapshots=[1, 3], at_once=60)
+    start_evaluation(actor=builders.ACTOR, base=find(base.pk), at_once=0)
 
     other = builders.base_with("Privacy", secret_md="# Name\n\nMrs Example lives here.")
     other_agent = builders.make_agent("sales")

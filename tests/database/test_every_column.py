@@ -23,6 +23,8 @@ FROZEN = {
     "retrieval_chunk": "text IS NOT NULL",
     "retrieval_documentrevision": "content IS NOT NULL",
     "retrieval_embeddingmodel": "true",
+    "retrieval_evaluation": "state = 'done'",
+    "retrieval_evaluationscore": "sealed",
     "retrieval_extraction": "status = 'sealed' AND segments IS NOT NULL",
     "retrieval_indexeddocument": "true",
     "retrieval_indexsnapshot": "state = 'ready'",
@@ -38,6 +40,30 @@ IDENTITY = {
     "agents_agentversion": {"id", "agent_id", "created_at"},
     "agents_alias": {"id", "agent_id", "name"},
     "retrieval_document": {"id", "knowledge_base_id"},
+    "retrieval_evaluation": {
+        "id",
+        "knowledge_base_id",
+        "questions",
+        "questions_digest",
+        "question_count",
+        "started_by",
+        "created_at",
+    },
+    "retrieval_evaluationscore": {
+        "id",
+        "evaluation_id",
+        "position",
+        "snapshot_number",
+        "snapshot_digest",
+        "ranking",
+        "recipe",
+        "settings",
+        "model_name",
+        "model_fingerprint",
+        "chunking",
+        "document_count",
+        "chunk_count",
+    },
     "retrieval_extraction": {"id", "revision_id", "recipe"},
     "retrieval_indexsnapshot": {
         "id",
@@ -52,6 +78,8 @@ IDENTITY = {
 }
 MUTABLE_ROWS = {
     "agents_agentversion": "state = 'draft'",
+    "retrieval_evaluation": "state = 'running'",
+    "retrieval_evaluationscore": "NOT sealed",
     "retrieval_indexsnapshot": "state = 'building'",
 }
 ANOTHER = {

@@ -1,0 +1,43 @@
+"""The orders in which the chunks of a snapshot can be put for a question, by name.
+
+``search`` takes the one that settings ask for; an evaluation puts them side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from registry.errors import Invalid
+from retrieval import reranking
+from retrieval.candidates import Candidate, best
+from retrieval.questions import Question, vector_of
+from retrieval.search import RANKING_RECIPE, Target
+from retrieval.search_settings import SearchSettings
+
+Ranking = Literal["dense", "reranked"]
+RANKINGS: tuple[Ranking, ...] = ("dense", "reranked")
+
+
+def configured_ranking(settings: SearchSettings) -> Ranking:
+    """Return the ranking that a search with ``settings`` uses."""
+    return "reranked" if settings.applied and settings.rerank_enabled else "dense"
+
+
+def recipe_of(ranking: Ranking) -> dict[str, Any]:
+    """Return what decides the order. Raises Invalid where the ranking cannot run here."""
+    if ranking == "reranked":
+        reranking.require_available(SearchSettings(rerank_enabled=True, settings_mode="applied"))
+        raise Invalid("There is no reranker.", code="reranker.not_configured")
+    return dict(RANKING_RECIPE)
+
+
+def ranked(target: Target, question: Question, depth: int, ranking: Ranking) -> Sequence[Candidate]:
+    """Return the ``depth`` best chunks in the order of ``ranking``; neither cap nor floor acts.
+
+    Raises Unavailable where the model is missing, Invalid where the ranking cannot run here.
+    """
+    if ranking != "dense":
+        recipe_of(ranking)
+    vector = vector_of(target.snapshot.model, question, keep=target.published).vector
+    return best(target.snapshot, vector, depth)
