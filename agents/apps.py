@@ -7,6 +7,9 @@ class AgentsConfig(AppConfig):
 
     def ready(self) -> None:
         from agents.holders import draft_holders  # noqa: PLC0415 - needs loaded models
+        from agents.replaying import replay_for_retrieval  # noqa: PLC0415
         from retrieval.pins import register_holder_finder  # noqa: PLC0415
+        from retrieval.replaying import register_replayer  # noqa: PLC0415
 
         register_holder_finder(draft_holders)
+        register_replayer(replay_for_retrieval)

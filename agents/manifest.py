@@ -16,6 +16,7 @@ from typing import Any
 from agents.configuration import BindingValues, Configuration, ToolValues
 from agents.expressions import SEMANTICS
 from registry.canonical import canonical_json, digest_text
+from registry.errors import Unavailable
 from registry.fields import dump_received
 from retrieval.search import Target
 
@@ -33,8 +34,16 @@ class Manifest:
         return digest_text(self.text)
 
 
-def build_manifest(configuration: Configuration, targets: Mapping[uuid.UUID, Target]) -> Manifest:
-    """Return the manifest of ``configuration`` over the pinned state of its knowledge bases."""
+def build_manifest(
+    configuration: Configuration,
+    targets: Mapping[uuid.UUID, Target],
+    *,
+    semantics: int = SEMANTICS,
+) -> Manifest:
+    """Return the manifest of ``configuration`` over the pinned state of its knowledge bases.
+
+    ``semantics`` is another than this software's only where an old manifest is made again.
+    """
     return Manifest(
         canonical_json(
             {
@@ -49,7 +58,7 @@ def build_manifest(configuration: Configuration, targets: Mapping[uuid.UUID, Tar
                     _knowledge_base(targets[knowledge_base])
                     for knowledge_base in sorted(configuration.knowledge_base_ids)
                 ],
-                "expressionSemantics": SEMANTICS,
+                "expressionSemantics": semantics,
             }
         )
     )
@@ -58,6 +67,24 @@ def build_manifest(configuration: Configuration, targets: Mapping[uuid.UUID, Tar
 def pinned_knowledge_bases(manifest: str) -> dict[uuid.UUID, dict[str, Any]]:
     """Return what a manifest says of each knowledge base: name, settings, recipe, snapshot."""
     return {uuid.UUID(item["id"]): item for item in json.loads(manifest)["knowledgeBases"]}
+
+
+def pinned_semantics(manifest: str) -> int:
+    """Return the version of the expression semantics that a manifest was published under."""
+    return int(json.loads(manifest)["expressionSemantics"])
+
+
+def require_semantics(manifest: str) -> None:
+    """Raise Unavailable where expressions would be decided by other rules than at publish."""
+    pinned = pinned_semantics(manifest)
+    if pinned != SEMANTICS:
+        raise Unavailable(
+            f"This version was published under version {pinned} of the expression semantics; "
+            f"this software has version {SEMANTICS}.",
+            code="expression.semantics_not_available",
+            pinned=pinned,
+            available=SEMANTICS,
+        )
 
 
 def _binding(binding: BindingValues) -> dict[str, Any]:

@@ -7,12 +7,14 @@ from typing import Any
 from agents.configuration import MOST_BINDINGS, MOST_TOOLS
 from agents.expressions import REASONS, TYPES
 from agents.models.agents import SLUG_PATTERN
+from agents.replaying import DRAFT_CHANGED, FAILED_GROUPS, SENSITIVE
 from agents.resolution import DISABLED, NO_EXPRESSION
 from agents.samples import LONGEST_NAME, MOST_SAMPLES
 from registry.openapi import (
     ANY,
     ANY_OBJECT,
     BOOLEAN,
+    COUNT,
     DIGEST,
     INTEGER,
     STRING,
@@ -365,6 +367,45 @@ components(
         optional=["version", "alias", *QUESTION_OPTIONAL, "conversationId", "context"],
     ),
     Called=record({**RETRIEVAL, "traceId": UUID}, optional=["purged"]),
+    Replay=record(
+        {
+            "identical": BOOLEAN,
+            "partial": {
+                "enum": [SENSITIVE, DRAFT_CHANGED, FAILED_GROUPS, None],
+                "description": "Why less than everything was compared: `sensitive`, the truth "
+                "values of what read a sensitive variable were taken as kept; `draftChanged`, the "
+                "decisions of a draft edited since were; `failedGroups`, a knowledge base had "
+                "failed.",
+            },
+            "purged": record({"documents": COUNT}),
+            "firstDifference": record(
+                {
+                    "field": {"type": "string", "description": "Its dotted path in the trace."},
+                    "expected": ANY,
+                    "found": ANY,
+                    "knowledgeBase": nullable(STRING),
+                    "binding": nullable(STRING),
+                    "rank": {"type": ["integer", "null"], "minimum": 1},
+                    "document": nullable(STRING),
+                    "chunk": nullable(DIGEST),
+                    "position": {
+                        "type": ["integer", "null"],
+                        "minimum": 0,
+                        "description": "The chunk's in its document.",
+                    },
+                    "cause": {
+                        "type": ["string", "null"],
+                        "description": "A stable code, where the cause can be known: `purged`, "
+                        "`rows.changed`, `snapshot.gone`, `draft.changed`, `version.gone`, "
+                        "`question.vector_changed`, `question.vector_forgotten`, "
+                        "`software.other`, or the code of the error that stopped it.",
+                    },
+                    "detail": nullable(STRING),
+                }
+            ),
+        },
+        optional=["purged", "firstDifference"],
+    ),
     ToolDefinition={
         **ANY_OBJECT,
         "description": "A tool as clients of the format take it.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from agents.views import agents, aliases, conversations, coverage, drafts, versions
+from agents.views import agents, aliases, conversations, coverage, drafts, traces, versions
 
 _AGENT = "agents/<str:slug>"
 _VERSION = f"{_AGENT}/versions/<int:number>"
@@ -29,4 +29,5 @@ urlpatterns = [
     path(f"{_AGENT}/retrieve", conversations.Retrieve.as_view()),
     path(f"{_AGENT}/tools", conversations.Tools.as_view()),
     path(f"{_AGENT}/tools/<str:name>/call", conversations.CallTool.as_view()),
+    path("traces/<str:trace_id>/replay", traces.ReplayTrace.as_view()),
 ]

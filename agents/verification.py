@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from agents.configuration import configuration_of
-from agents.manifest import build_manifest, pinned_knowledge_bases
+from agents.manifest import build_manifest, pinned_knowledge_bases, pinned_semantics
 from agents.models import AgentVersion
 from agents.versions import HOLDER_KIND
 from registry.canonical import digest_text
@@ -78,7 +78,8 @@ def _rebuilt(version: AgentVersion) -> str:
     configuration = configuration_of(version)
     if configuration.knowledge_base_ids - set(targets):
         return ""
-    return build_manifest(configuration, targets).text
+    semantics = pinned_semantics(version.manifest)
+    return build_manifest(configuration, targets, semantics=semantics).text
 
 
 def _compared(what: str, expected: str, found: str) -> Difference | None:

@@ -11,7 +11,7 @@ from typing import Any
 from agents.configuration import BindingValues, Configuration, ToolValues, configuration_of
 from agents.drafting import draft_of
 from agents.expressions import ContextVariable, Expression, parse_expression
-from agents.manifest import pinned_knowledge_bases
+from agents.manifest import pinned_knowledge_bases, require_semantics
 from agents.models import Agent, AgentVersion
 from registry.access import Access
 from registry.errors import FieldError, Invalid, NotFound
@@ -147,7 +147,17 @@ def runnable(agent: Agent, version: AgentVersion) -> Runnable:
 
 @lru_cache(maxsize=1024)
 def _published(slug: str, version_id: uuid.UUID) -> Runnable:
+    return published_from_rows(slug, version_id)
+
+
+def published_from_rows(slug: str, version_id: uuid.UUID) -> Runnable:
+    """Return a published version ready to answer, past the cache.
+
+    Raises Unavailable (``expression.semantics_not_available``) where this software would decide
+    its expressions by other rules.
+    """
     version = AgentVersion.objects.get(pk=version_id)
+    require_semantics(version.manifest)
     pinned = pinned_knowledge_bases(version.manifest)
     snapshots = pins.pinned_snapshots(holder_kind=HOLDER_KIND, holder_id=version_id)
     return _assemble(

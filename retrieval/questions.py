@@ -16,7 +16,7 @@ from registry import requests
 from registry.canonical import digest_text
 from registry.errors import Invalid, Unavailable
 from registry.strict_json import check_text
-from retrieval.encoders import encoder_for
+from retrieval.encoders import Encoder, encoder_for
 from retrieval.models import EmbeddingModel, QueryEmbedding
 from retrieval.vectors import Vector
 
@@ -74,14 +74,7 @@ def vector_of(model: EmbeddingModel, question: Question, *, keep: bool) -> Quest
     """
     row = _stored(model, question)
     if row is None:
-        encoder = encoder_for(model.name)
-        if encoder.fingerprint != model.fingerprint:
-            raise Unavailable(
-                f"The model {model.name!r} is installed with other weights than those pinned.",
-                code="model.not_available",
-                model=model.name,
-                fingerprint=model.fingerprint,
-            )
+        encoder = _encoder_of(model)
         QueryEmbedding.objects.bulk_create(
             [
                 QueryEmbedding(
@@ -100,6 +93,38 @@ def vector_of(model: EmbeddingModel, question: Question, *, keep: bool) -> Quest
             raise Invalid.field("query", question.query, "could not be stored; ask again")
     if keep and not row.kept:
         QueryEmbedding.objects.filter(pk=row.pk, kept=False).update(kept=True)
+    return _read(row)
+
+
+def vector_again(model: EmbeddingModel, question: Question) -> QuestionVector:
+    """Return the vector of ``question`` from its row, past every cache, writing nothing.
+
+    One that has been forgotten (drafts' questions are, after a while) is computed anew. Raises
+    Unavailable (``model.not_available``) where that cannot be.
+    """
+    row = _stored(model, question)
+    if row is not None:
+        return _read(row)
+    encoder = _encoder_of(model)
+    return QuestionVector(
+        vector=encoder.encode_query(question.query),
+        truncated=encoder.query_tokens(question.query) > encoder.max_tokens,
+    )
+
+
+def _encoder_of(model: EmbeddingModel) -> Encoder:
+    encoder = encoder_for(model.name)
+    if encoder.fingerprint != model.fingerprint:
+        raise Unavailable(
+            f"The model {model.name!r} is installed with other weights than those pinned.",
+            code="model.not_available",
+            model=model.name,
+            fingerprint=model.fingerprint,
+        )
+    return encoder
+
+
+def _read(row: QueryEmbedding) -> QuestionVector:
     return QuestionVector(vector=np.asarray(row.vector, dtype=np.float32), truncated=row.truncated)
 
 

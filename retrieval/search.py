@@ -13,11 +13,13 @@ from typing import Any
 
 from registry.canonical import digest_json, digest_text
 from registry.errors import Conflict, Unavailable
+from registry.fields import dump_received
 from retrieval import reranking
 from retrieval.candidates import Candidate, best
+from retrieval.digests import vector_digest
 from retrieval.models import IndexSnapshot, KnowledgeBase
 from retrieval.purging import purged_documents
-from retrieval.questions import Question, vector_of
+from retrieval.questions import Question, QuestionVector, vector_again, vector_of
 from retrieval.search_settings import SearchSettings, settings_of
 from retrieval.vectors import Vector
 
@@ -55,6 +57,8 @@ class Retrieval:
     """What was found. ``results`` are plain JSON, ready to return; ``candidates`` the topK best."""
 
     target: Target
+    question: Question
+    embedded: QuestionVector
     results: list[dict[str, Any]]
     applied: dict[str, Any]
     below_threshold: dict[str, Any]
@@ -78,24 +82,25 @@ class Retrieval:
 
     def trace_group(self) -> dict[str, Any]:
         """Return what a trace keeps: values and digests, no texts."""
-        return {
+        group: dict[str, Any] = {
             "knowledgeBase": self.target.as_json(),
             "snapshot": {
                 "number": self.target.snapshot.number,
                 "digest": self.target.snapshot.digest,
             },
+            "question": {
+                "model": self.target.snapshot.model.fingerprint,
+                "query": self.question.digest,
+                "vector": vector_digest(self.embedded.vector),
+            },
             "applied": self.applied,
             "belowThreshold": self.below_threshold,
-            "results": [
-                {
-                    "chunk": result["chunk"],
-                    "document": result["document"],
-                    "confidence": result["confidence"],
-                }
-                for result in self.results
-            ],
-            "receipt": self.receipt,
+            "results": [traced_result(result) for result in self.results],
         }
+        if self.purged_documents:
+            group["purged"] = {"documents": self.purged_documents}
+        group["receipt"] = self.receipt
+        return group
 
 
 def retrieve(target: Target, question: Question) -> Retrieval:
@@ -103,6 +108,18 @@ def retrieve(target: Target, question: Question) -> Retrieval:
 
     Raises Unavailable where the model (for a new question) or the pinned reranker is missing.
     """
+    _require_software(target)
+    embedded = vector_of(target.snapshot.model, question, keep=target.published)
+    return _found(target, question, embedded)
+
+
+def retrieve_again(target: Target, question: Question) -> Retrieval:
+    """Answer as ``retrieve`` does, from the rows alone: no cache is asked and nothing is written."""
+    _require_software(target)
+    return _found(target, question, vector_again(target.snapshot.model, question))
+
+
+def _require_software(target: Target) -> None:
     settings = target.settings
     if target.recipe != RANKING_RECIPE:
         raise Unavailable(
@@ -115,9 +132,12 @@ def retrieve(target: Target, question: Question) -> Retrieval:
             "The reranker that this was published with is not installed.",
             code="reranker.not_available",
         )
+
+
+def _found(target: Target, question: Question, embedded: QuestionVector) -> Retrieval:
+    settings = target.settings
     count, count_source = _count(question, settings)
     floor, floor_source = _floor(question, settings)
-    embedded = vector_of(target.snapshot.model, question, keep=target.published)
     depth = max(count, APPLIED_DEPTH) if settings.applied else count
     ranked, purged = _ranked(target.snapshot, embedded.vector, depth)
 
@@ -141,6 +161,8 @@ def retrieve(target: Target, question: Question) -> Retrieval:
         applied["queryTokens"] = {"value": target.snapshot.model.max_tokens, "source": "cap"}
     return Retrieval(
         target=target,
+        question=question,
+        embedded=embedded,
         results=results,
         applied=applied,
         below_threshold=below_threshold,
@@ -223,6 +245,25 @@ def _fitting(ranked: Sequence[Candidate], most_characters: int) -> list[Candidat
         fitting.append(candidate)
         left -= len(candidate.text)
     return fitting
+
+
+def traced_result(result: dict[str, Any]) -> dict[str, Any]:
+    """Return a result as a trace keeps it: texts and metadata as digests, blank members left out."""
+    traced = {
+        "chunk": result["chunk"],
+        "document": result["document"],
+        "confidence": result["confidence"],
+        "passageDigest": digest_text(result["passage"]),
+    }
+    if result["page"] is not None:
+        traced["page"] = result["page"]
+    if result["section"] is not None:
+        traced["sectionDigest"] = digest_text(result["section"])
+    if result["metadata"]:
+        traced["metadataDigest"] = digest_text(dump_received(result["metadata"]))
+    if result["truncated"]:
+        traced["truncated"] = True
+    return traced
 
 
 def passage_of(candidate: Candidate) -> dict[str, Any]:

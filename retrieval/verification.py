@@ -6,7 +6,8 @@ was sealed; the first difference of each part is named. Caches are not asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,6 +111,28 @@ class Verifier:
                 _same("its number of documents", snapshot.document_count, len(sealed)),
                 _same("its number of chunks", snapshot.chunk_count, chunks),
             ),
+        )
+
+    def differs(
+        self, snapshot: IndexSnapshot, document_ids: Collection[uuid.UUID]
+    ) -> Difference | None:
+        """Return the first difference of some documents of ``snapshot``, or of its own digest."""
+        members = SnapshotMember.objects.filter(snapshot=snapshot).order_by("document_id")
+        for member in members.filter(document_id__in=document_ids).select_related(
+            "indexed_document__extraction__revision", "indexed_document__model"
+        ):
+            difference = self._document(member, member.indexed_document).difference
+            if difference is not None:
+                return difference
+        sealed = [
+            (str(document_id), *rest)
+            for document_id, *rest in members.values_list(
+                "document_id", "name", "revision_number", "metadata", "indexed_document__digest"
+            )
+        ]
+        return _first(
+            _same("its digest", snapshot.digest, snapshot_digest(sealed)),
+            _same("its number of documents", snapshot.document_count, len(sealed)),
         )
 
     def _document(self, member: SnapshotMember, indexed: IndexedDocument) -> VerifiedPart:

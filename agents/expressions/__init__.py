@@ -8,11 +8,12 @@ Celery, reads no clock, and every limit is in `limits`. The rules are in docs/ex
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from agents.expressions.checks import ExpressionWarning, warnings_of
 from agents.expressions.choices import Choices, choices_of, usual_value
+from agents.expressions.deciding_again import decide_again, reads_any
 from agents.expressions.declarations import (
     MISSING_VARIABLE,
     TYPES,
@@ -80,6 +81,20 @@ class Expression:
     def evaluate(self, context: Any) -> Decision:
         """Return the decision for a context (a JSON object); never raises for JSON."""
         return decide(self._tree, self._names, context)
+
+    def decide_again(
+        self, context: Any, *, masked: Collection[tuple[str, ...]], kept: Decision
+    ) -> Decision:
+        """Return the decision for a context in which the values of ``masked`` names are gone.
+
+        The sub-expressions that read one of them take the truth value that ``kept``, what was
+        decided then, has of them.
+        """
+        return decide_again(self._tree, self._names, context, masked=masked, kept=kept)
+
+    def reads_any(self, names: Collection[tuple[str, ...]]) -> bool:
+        """Say whether any of ``names`` (their keys) may be read, as a whole or in part."""
+        return reads_any(self._names, names)
 
     @property
     def atoms(self) -> tuple[Atom, ...]:

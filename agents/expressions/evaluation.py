@@ -52,14 +52,20 @@ class Decision(NamedTuple):
     parts: tuple[Part, ...]
 
 
-def decide(tree: ast.expr, names: Sequence[Name], context: object) -> Decision:
+def decide(
+    tree: ast.expr,
+    names: Sequence[Name],
+    context: object,
+    evaluator_of: Callable[[Sequence[Any], Work], Evaluator] | None = None,
+) -> Decision:
     """Evaluate a tree for a context; whatever the context is, the answer is a decision."""
     work = Work()
     read: list[str] = []
     try:
         if type(context) is not dict:
             context = _as_object(context)
-        evaluator = Evaluator([_value(name, context, work, read) for name in names], work)
+        values = [_value(name, context, work, read) for name in names]
+        evaluator = (evaluator_of or Evaluator)(values, work)
         outcome: Outcome = evaluator.eval("", tree)
     except (EvaluationStopped, InvalidExpression) as stop:
         return _undecided(ERROR, str(stop), read, ())

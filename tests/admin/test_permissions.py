@@ -14,6 +14,7 @@ from registry.models import AuditEvent
 from retrieval.models import Document, IndexSnapshot, KnowledgeBase, Trace
 from tests import builders
 from tests.admin.pages import text_of
+from tests.agents.tampering import tamper
 
 pytestmark = pytest.mark.django_db
 
@@ -172,3 +173,28 @@ def test_trace__of_a_call__is_shown_with_its_passages(
     assert called["receipt"] in said
     assert called["results"][0]["passage"].split("\n")[0] in said
     assert "support, v1" in said
+
+
+def test_trace__replayed__says_whether_it_is_answered_as_it_was(
+    browser: Client, api: Any, world: dict[str, Any]
+) -> None:
+    called = api.post(
+        "/api/v1/agents/support/tools/search/call",
+        {"version": 1, "query": "How many days do I have to send a parcel back?"},
+        format="json",
+    ).json()
+    address = reverse("admin:retrieval_trace_replay", args=[called["traceId"]])
+
+    asked = browser.get(address)
+    same = text_of(browser.post(address))
+    tamper(
+        "retrieval_chunk",
+        "text = replace(text, '30 days', '31 days') WHERE text LIKE '%30 days%'",
+    )
+    other = text_of(browser.post(address))
+
+    assert asked.status_code == 302
+    assert "identical asked again, it is answered as it was" in same
+    assert "differs" in other
+    assert "Returns, rank 1, returns.md, chunk 0, passageDigest" in other
+    assert "returns.md, chunk 0: its text is not what was sealed. rows.changed" in other

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from io import StringIO
 
 import pytest
@@ -13,6 +12,7 @@ from agents.models import AgentVersion
 from agents.verification import summary, verify_version
 from retrieval.verification import Verifier
 from tests import builders
+from tests.agents.tampering import tamper
 
 pytestmark = pytest.mark.django_db
 
@@ -29,23 +29,6 @@ def version() -> AgentVersion:
         tools=[builders.rag_tool(base)],
     )
     return builders.publish(agent)
-
-
-@pytest.fixture
-def tamper() -> Callable[[str, str], None]:
-    """Return a function that changes rows below the triggers, as a broken disk would."""
-
-    def change(table: str, assignment: str) -> None:
-        with connection.cursor() as cursor:
-            # No event may be pending when a trigger is switched.
-            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-            cursor.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
-            cursor.execute(f"UPDATE {table} SET {assignment}")
-            assert cursor.rowcount == 1, f"{table}: {cursor.rowcount} rows"
-            cursor.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
-            cursor.execute("SET CONSTRAINTS ALL DEFERRED")
-
-    return change
 
 
 def _verified(version: AgentVersion) -> dict[str, object]:
@@ -130,7 +113,6 @@ _CHUNK = (
 )
 def test_verify__one_thing_changed_below_the_triggers__is_found_and_named(
     version: AgentVersion,
-    tamper: Callable[[str, str], None],
     table: str,
     assignment: str,
     what: str,
@@ -160,7 +142,7 @@ def test_verify__member_taken_out_below_the_triggers__is_found(version: AgentVer
 
 
 def test_verify__command_over_all__names_the_difference_and_fails(
-    version: AgentVersion, tamper: Callable[[str, str], None]
+    version: AgentVersion,
 ) -> None:
     whole = StringIO()
     call_command("verify", "--all", stdout=whole)

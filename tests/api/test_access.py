@@ -14,7 +14,15 @@ from tests.api.contract import CheckedClient
 from tests.api.problems import assert_problem, nothing_written
 
 # The least scope that each operation needs; every other operation needs an editor.
-RUNTIME = {"resolve", "retrieve", "callTool", "listTools", "listTraces", "getTrace"}
+RUNTIME = {
+    "resolve",
+    "retrieve",
+    "callTool",
+    "listTools",
+    "listTraces",
+    "getTrace",
+    "replayTrace",
+}
 ADMIN = {"purgeDocument"}
 PUBLISHER = {"publish", "restoreVersion", "moveAlias", "verifyVersion"}
 

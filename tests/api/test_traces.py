@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from registry.models import ApiKey
 from tests import builders
+from tests.agents.tampering import tamper
 from tests.api.contract import CheckedClient
 from tests.api.problems import assert_problem
 from tests.traces import kept_traces
@@ -171,3 +173,63 @@ def test_traces__key_limited_to_agents__sees_theirs_only(client_for: Any) -> Non
 def test_trace__unknown__is_not_found(api: CheckedClient, address: str) -> None:
     assert_problem(api.get(f"{TRACES}/{address}"), 404, "trace.not_found")
     assert kept_traces().count() == 0
+
+
+def _called(api: CheckedClient, **body: Any) -> str:
+    answer = api.post(
+        "/api/v1/agents/support/tools/search/call",
+        {"version": 1, "query": "How long are lamps covered?", **body},
+        format="json",
+    )
+    trace_id: str = answer.json()["traceId"]
+    return trace_id
+
+
+def test_replay__of_a_call__is_identical_for_who_made_it(client_for: Any) -> None:
+    builders.published(builders.base_with(), slug="support")
+    mine, other = client_for("runtime"), client_for("runtime")
+    trace_id = _called(mine)
+
+    replayed = mine.post(f"{TRACES}/{trace_id}/replay", {}, format="json")
+
+    assert replayed.status_code == 200
+    assert replayed.json() == {"identical": True, "partial": None}
+    assert_problem(other.post(f"{TRACES}/{trace_id}/replay"), 404, "trace.not_found")
+
+
+def test_replay__of_a_drafts_call__is_for_editors(client_for: Any) -> None:
+    builders.published(builders.base_with(), slug="support")
+    editor = client_for("editor")
+    trace_id = _called(editor, version="draft")
+    key = ApiKey.objects.get(name=kept_traces().get(pk=trace_id).api_key_name)
+    by_editor = editor.post(f"{TRACES}/{trace_id}/replay")
+    key.scope = "runtime"
+    key.save()
+
+    refused = editor.post(f"{TRACES}/{trace_id}/replay")
+
+    assert by_editor.json() == {"identical": True, "partial": None}
+    assert_problem(refused, 403, "scope.insufficient")
+
+
+def test_replay__of_what_was_changed_below_the_triggers__names_the_rank(
+    api: CheckedClient,
+) -> None:
+    builders.published(builders.base_with(), slug="support")
+    trace_id = _called(api)
+    tamper("retrieval_chunk", "text = replace(text, 'two', 'ten') WHERE text LIKE '%two years%'")
+
+    body = api.post(f"{TRACES}/{trace_id}/replay").json()
+
+    assert not body["identical"]
+    found = body["firstDifference"]
+    assert (found["rank"], found["document"], found["field"]) == (1, "warranty.md", "passageDigest")
+    assert (found["cause"], found["position"]) == ("rows.changed", 0)
+
+
+def test_replay__with_a_body_or_of_nothing__is_refused(api: CheckedClient) -> None:
+    builders.published(builders.base_with(), slug="support")
+    trace_id = _called(api)
+
+    assert api.post(f"{TRACES}/{trace_id}/replay", {"x": 1}, format="json").status_code == 422
+    assert_problem(api.post(f"{TRACES}/nothing/replay"), 404, "trace.not_found")
