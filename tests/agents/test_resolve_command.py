@@ -11,8 +11,8 @@ from django.core.management.base import CommandError
 
 from agents.aliases import move_alias
 from agents.models import Agent
-from retrieval.models import Trace
 from tests import builders
+from tests.traces import kept_traces
 
 pytestmark = pytest.mark.django_db
 
@@ -58,7 +58,7 @@ def test_resolve__version_or_alias__says_what_applies_and_why_and_leaves_no_trac
     assert "`age` is missing from the context" in unknown
     assert "region == 'EU': TRUE" in unknown
     assert "Attached: none, which is a normal answer" in unknown
-    assert Trace.objects.count() == 0
+    assert kept_traces().count() == 0
 
 
 def test_resolve__draft_as_json__is_the_answer_of_the_api(agent: Agent, tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_resolve__context_from_standard_input_with_a_trace__leaves_one(
         "resolve", "support", "--version", "1", "--context", "-", "--trace", "--json", stdout=out
     )
 
-    trace = Trace.objects.get(pk=json.loads(out.getvalue())["traceId"])
+    trace = kept_traces().get(pk=json.loads(out.getvalue())["traceId"])
     assert trace.arguments == {"context": {"region": "EU"}}
 
 
