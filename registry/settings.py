@@ -217,6 +217,8 @@ CACHES = {
 # -- uploads, extraction, models ---------------------------------------------------------------
 
 MAX_UPLOAD_BYTES = _number("MAX_UPLOAD_MB", 50, least=1) * 1024 * 1024
+# One request with many files.
+MAX_INGEST_BYTES = _number("MAX_INGEST_MB", 500, least=1) * 1024 * 1024
 DATA_UPLOAD_MAX_MEMORY_SIZE = None  # the API's parsers limit bodies and say so by name
 # An admin uploads a folder at once, and saves a draft with all its rows.
 DATA_UPLOAD_MAX_NUMBER_FILES = 1000

@@ -293,6 +293,12 @@ def check_size(size: int) -> None:
         )
 
 
+def check_upload(upload: Upload) -> None:
+    """Raise what ``add_document`` would for the upload itself, whatever is there already."""
+    _checked_metadata(upload.metadata)
+    _checked_type(_checked_name(upload.name), upload)
+
+
 def _checked_type(name: str, upload: Upload) -> Any:
     check_size(len(upload.content))
     return detect_type(

@@ -295,6 +295,60 @@ components(
         },
         optional=["name", "metadata"],
     ),
+    IngestFiles=request(
+        {
+            "file": array({"type": "string", "contentMediaType": "application/octet-stream"}),
+            "name": {
+                **array(_DOCUMENT_NAME),
+                "description": "One for each file, in their order. Else the files' own names, "
+                "with the folders in them.",
+            },
+            "folder": {"type": "string", "description": "Put before each name: `eu`."},
+            "metadata": {
+                "type": "string",
+                "description": "A JSON object, as text, for each document. Without it, "
+                "documents keep theirs.",
+            },
+            "replace": {
+                **one_of("true", "false"),
+                "default": "true",
+                "description": "`false`: a name that is taken by other content fails.",
+            },
+            "deleteMissing": {
+                **one_of("true", "false"),
+                "default": "false",
+                "description": "Delete the documents that none of the files has the name of; "
+                "with `folder`, only of those below it.",
+            },
+        },
+        optional=["name", "folder", "metadata", "replace", "deleteMissing"],
+    ),
+    Ingested=record(
+        {
+            "counts": record(
+                {
+                    "created": COUNT,
+                    "updated": COUNT,
+                    "replaced": COUNT,
+                    "unchanged": COUNT,
+                    "failed": COUNT,
+                    "deleted": COUNT,
+                }
+            ),
+            "results": array(
+                record(
+                    {
+                        "name": STRING,
+                        "outcome": one_of("created", "updated", "replaced", "unchanged", "failed"),
+                        "document": nullable(ref("Document")),
+                        "problem": nullable(ANY_OBJECT),
+                    }
+                )
+            ),
+            "deleted": array(record({"id": UUID, "name": STRING})),
+        },
+        about="The results are in the order of the files.",
+    ),
     DocumentChange=changes(
         {"name": _DOCUMENT_NAME, "metadata": ANY_OBJECT, "enabled": BOOLEAN},
         about="Embeds nothing; the next snapshot shows it.",

@@ -1,70 +1,47 @@
-"""Several files at once: each is one use case of its own, and one bad file stops no other."""
+"""Several files at once, as the upload form has them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from django.core.files.uploadedfile import UploadedFile
 
 from registry.actors import Actor
-from registry.errors import RegistryError
 from retrieval.admin.forms import UploadForm
-from retrieval.documents import NAME_TAKEN, Upload, add_document, check_size, replace_document
-from retrieval.models import Document, KnowledgeBase
+from retrieval.documents import NAME_TAKEN, check_size
+from retrieval.ingestion import Incoming, Outcome, in_folder, ingest
+from retrieval.models import KnowledgeBase
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What became of one file: ``kind`` is added, replaced, unchanged or refused."""
-
-    name: str
-    kind: str
-    text: str
-    document: Document | None = None
+_TAKEN = "Its name is taken by other content. Tick “Replace documents of the same name”."
 
 
 def upload_files(
     actor: Actor, base: KnowledgeBase, files: Sequence[UploadedFile], form: UploadForm
-) -> list[Outcome]:
-    """Add each file to ``base`` as the (valid) form says, and tell what became of it."""
-    return [_upload(actor, base, file, form) for file in files]
-
-
-def _upload(actor: Actor, base: KnowledgeBase, file: UploadedFile, form: UploadForm) -> Outcome:
+) -> list[tuple[Outcome, str]]:
+    """Add each file as the (valid) form says; return what became of it, with a sentence."""
     typed = form.cleaned_data
-    folder = typed["folder"].strip().strip("/")
-    name = f"{folder}/{file.name}" if folder else str(file.name)
-    try:
-        upload = Upload(name=name, content=read_upload(file), metadata=typed["metadata"])
-        document, added = add_document(actor=actor, base=base, upload=upload)
-    except RegistryError as error:
-        if error.code != NAME_TAKEN:
-            return Outcome(name=name, kind="refused", text=error.detail)
-        if typed["replace"]:
-            return _replace(actor, base, upload)
-        text = "Its name is taken by other content. Tick “Replace documents of the same name”."
-        return Outcome(name=name, kind="refused", text=text)
-    if added:
-        return Outcome(name=name, kind="added", text="", document=document)
-    return Outcome(name=name, kind="unchanged", text="It is there already.", document=document)
+    incoming = [
+        Incoming(
+            name=in_folder(typed["folder"], str(file.name)), size=file.size or 0, read=file.read
+        )
+        for file in files
+    ]
+    outcomes = ingest(
+        actor=actor,
+        base=base,
+        files=incoming,
+        metadata=typed["metadata"],
+        replace=typed["replace"],
+    )
+    return [(outcome, _sentence(outcome)) for outcome in outcomes]
 
 
-def _replace(actor: Actor, base: KnowledgeBase, upload: Upload) -> Outcome:
-    try:
-        existing = Document.objects.get(
-            knowledge_base=base, name=upload.name.strip(), deleted_at__isnull=True
-        )
-        document, _ = replace_document(
-            actor=actor, base=base, document_id=existing.pk, upload=upload
-        )
-    except Document.DoesNotExist:
-        return Outcome(
-            name=upload.name, kind="refused", text="It was deleted meanwhile; try again."
-        )
-    except RegistryError as error:
-        return Outcome(name=upload.name, kind="refused", text=error.detail)
-    return Outcome(name=upload.name, kind="replaced", text="", document=document)
+def _sentence(outcome: Outcome) -> str:
+    if outcome.error is not None:
+        return _TAKEN if outcome.error.code == NAME_TAKEN else outcome.error.detail
+    if outcome.kind == "unchanged":
+        return "It is there already."
+    return "The same content with other metadata." if outcome.kind == "updated" else ""
 
 
 def read_upload(file: UploadedFile) -> bytes:

@@ -25,30 +25,37 @@ _MARGIN = 1024 * 1024
 class UploadParser(MultiPartParser):
     """Multipart, refused by its announced length before anything is read."""
 
+    @property
+    def limit(self) -> int:
+        """How many bytes all files of a request may have."""
+        return settings.MAX_UPLOAD_BYTES
+
     def parse(
         self,
         stream: Any,
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
-        request = (parser_context or {})["request"]
+        self.check_length((parser_context or {})["request"])
+        return super().parse(stream, media_type, dict(parser_context or {}))
+
+    def check_length(self, request: Any) -> None:
+        """Raise TooLarge where the request is announced to be over the limit."""
         size = int(request.META.get("CONTENT_LENGTH") or 0)
-        limit = settings.MAX_UPLOAD_BYTES
-        if size > limit + _MARGIN:
+        if size > self.limit + _MARGIN:
             raise TooLarge(
-                f"The upload has {size:,} bytes; allowed are {limit:,} for the file.",
+                f"The upload has {size:,} bytes; allowed are {self.limit:,} for what is in it.",
                 code="document.too_large",
-                limit=limit,
+                limit=self.limit,
                 errors=[
                     FieldError(
                         field="file",
                         value=size,
                         message="is over the limit",
-                        allowed={"maximum": limit},
+                        allowed={"maximum": self.limit},
                     )
                 ],
             )
-        return super().parse(stream, media_type, dict(parser_context or {}))
 
 
 def read_upload(data: Any, *, is_new: bool) -> Upload:

@@ -154,7 +154,7 @@ def test_upload__several_files__are_each_one_document_and_one_audit_row(browser:
         {"uploads": _files(returns__md=RETURNS, warranty__md=WARRANTY), "folder": "eu"},
     )
 
-    assert [one.kind for one in answer.context["outcomes"]] == ["added", "added"]
+    assert [one.kind for one, _ in answer.context["outcomes"]] == ["created", "created"]
     names = Document.objects.order_by("name").values_list("name", flat=True)
     assert list(names) == ["eu/returns.md", "eu/warranty.md"]
     rows = AuditEvent.objects.filter(action="document.created", actor="ada", actor_kind="user")
@@ -171,9 +171,9 @@ def test_upload__one_bad_file__stops_no_other(browser: Client) -> None:
     )
 
     outcomes = answer.context["outcomes"]
-    assert [one.kind for one in outcomes] == ["refused", "refused", "added"]
-    assert "empty" in outcomes[0].text
-    assert "PNG picture" in outcomes[1].text
+    assert [one.kind for one, _ in outcomes] == ["failed", "failed", "created"]
+    assert "empty" in outcomes[0][1]
+    assert "PNG picture" in outcomes[1][1]
     assert list(Document.objects.values_list("name", flat=True)) == ["c.md"]
 
 
@@ -183,8 +183,9 @@ def test_upload__over_the_limit__is_refused(browser: Client, settings: Any) -> N
 
     answer = browser.post(_page("upload", base), {"uploads": _files(a__md="x" * 1001)})
 
-    assert [one.kind for one in answer.context["outcomes"]] == ["refused"]
-    assert "The file has 1,001 bytes; allowed are 1,000." in answer.context["outcomes"][0].text
+    [(outcome, sentence)] = answer.context["outcomes"]
+    assert outcome.kind == "failed"
+    assert "The file has 1,001 bytes; allowed are 1,000." in sentence
 
 
 def test_upload__a_name_that_is_taken__is_replaced_only_when_asked_for(
@@ -200,8 +201,8 @@ def test_upload__a_name_that_is_taken__is_replaced_only_when_asked_for(
     with audited("document.replaced"):
         replaced = browser.post(url, {"uploads": _files(returns__md=WARRANTY), "replace": "on"})
 
-    kinds = [one.context["outcomes"][0].kind for one in (same, refused, replaced)]
-    assert kinds == ["unchanged", "refused", "replaced"]
+    kinds = [one.context["outcomes"][0][0].kind for one in (same, refused, replaced)]
+    assert kinds == ["unchanged", "failed", "replaced"]
     assert document.revisions.count() == 2
 
 
