@@ -49,8 +49,13 @@ def find_agent(slug: str, access: Access | None = None) -> Agent:
         access.require_agent(slug)
     agent = Agent.objects.filter(slug=slug).first() if SLUG.fullmatch(slug) else None
     if agent is None:
-        raise NotFound(f"There is no agent {slug!r}.", code="agent.not_found")
+        raise agent_not_found(slug)
     return agent
+
+
+def agent_not_found(slug: str) -> NotFound:
+    """Return the error of a slug that no agent has, or none that the caller may see."""
+    return NotFound(f"There is no agent {slug!r}.", code="agent.not_found")
 
 
 def lock_agent(agent: Agent) -> Agent:

@@ -1,4 +1,4 @@
-"""Which knowledge bases apply to a conversation, and why; everything an agent starts with."""
+"""Which knowledge bases apply to a conversation, and why."""
 
 from __future__ import annotations
 
@@ -6,13 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.expressions import TRUE, context_problems
-from agents.recording import kept_context, trace_of
+from agents.expressions import TRUE
 from agents.versions import Binding, Runnable
-from registry.access import Access
-from registry.canonical import digest_json
-from registry.fields import dump_received
-from retrieval.traces import record_trace
 
 NO_EXPRESSION = "NO_EXPRESSION"
 DISABLED = "DISABLED"
@@ -87,60 +82,3 @@ def applicable(decisions: list[BindingDecision]) -> list[Binding]:
         if decision.applies:
             first.setdefault(decision.binding.values.knowledge_base, decision.binding)
     return list(first.values())
-
-
-def resolve(
-    *,
-    version: Runnable,
-    context: Mapping[str, Any],
-    access: Access,
-    known: str | None = None,
-    trace: bool = True,
-    conversation_id: str = "",
-) -> dict[str, Any]:
-    """Return all that an agent needs to start a conversation, with the reason of each decision.
-
-    ``known`` is the ``etag`` of an earlier answer: where it still holds the answer is
-    ``{"unchanged": true, "etag": …}`` and leaves no trace; nor does ``trace`` False.
-    """
-    decisions = decide(version, context)
-    described = [decision.as_json(version) for decision in decisions]
-    answer: dict[str, Any] = {
-        "agent": version.slug,
-        "version": version.number if version.number is not None else "draft",
-        "digest": version.digest or None,
-        "prompt": version.configuration.prompt,
-        "model": version.configuration.model,
-        "parameters": version.configuration.parameters,
-        "tools": [tool.as_json() for tool in version.configuration.tools],
-        "bindings": described,
-        "knowledgeBases": [
-            {
-                **version.knowledge_base(binding.values.knowledge_base),
-                "instruction": binding.values.instruction,
-            }
-            for binding in applicable(decisions)
-        ],
-        "contextProblems": context_problems(version.variables, dict(context)),
-    }
-    # Key order matters to models and not to canonical JSON, so the text itself is digested.
-    etag = digest_json({"schema": 1, "kind": "resolution", "answer": dump_received(answer)})
-    if known == etag:
-        return {"unchanged": True, "etag": etag}
-    trace_id = None
-    if trace:
-        trace_id = record_trace(
-            trace_of(
-                "resolve",
-                version=version,
-                access=access,
-                conversation_id=conversation_id,
-                arguments={"context": kept_context(version, decisions, context)},
-                decisions=[_traced(item) for item in described],
-            )
-        )
-    return {**answer, "etag": etag, "traceId": str(trace_id) if trace_id else None}
-
-
-def _traced(described: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in described.items() if key != "instruction"}

@@ -10,6 +10,7 @@ from agents.models.agents import SLUG_PATTERN
 from agents.replaying import DRAFT_CHANGED, FAILED_GROUPS, SENSITIVE
 from agents.resolution import DISABLED, NO_EXPRESSION
 from agents.samples import LONGEST_NAME, MOST_SAMPLES
+from agents.tool_formats import FORMATS
 from registry.openapi import (
     ANY,
     ANY_OBJECT,
@@ -311,8 +312,12 @@ components(
             },
             "trace": {"type": "boolean", "description": "false (editors) leaves no trace."},
             "conversationId": _CONVERSATION,
+            "format": {
+                "enum": [*FORMATS, None],
+                "description": "Write `tools` as clients of this format take them.",
+            },
         },
-        optional=["version", "alias", "known", "trace", "conversationId"],
+        optional=["version", "alias", "known", "trace", "conversationId", "format"],
     ),
     Resolution=record(
         {
@@ -322,7 +327,7 @@ components(
             "prompt": STRING,
             "model": STRING,
             "parameters": ANY_OBJECT,
-            "tools": array(ref("Tool")),
+            "tools": array({"anyOf": [ref("Tool"), ref("ToolDefinition")]}),
             "bindings": array(record(_DECISION)),
             "knowledgeBases": array(record({"id": UUID, "name": STRING, "instruction": STRING})),
             "contextProblems": array(ANY_OBJECT),

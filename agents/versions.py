@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -21,21 +21,40 @@ from retrieval.search_settings import SearchSettings
 
 HOLDER_KIND = "agentVersion"
 DRAFT = "draft"
+# Published versions kept ready in a process: bounds what they take.
+MOST_KEPT = 1024
 
 
 def find_version(agent: Agent, number: int) -> AgentVersion:
     """Return a published version. Raises NotFound."""
     version = AgentVersion.objects.filter(agent=agent, number=number, state="published").first()
     if version is None:
-        raise NotFound(f"{agent.slug} has no version {number}.", code="version.not_found")
+        raise version_not_found(agent.slug, number)
     return version
 
 
-def choose_version(agent: Agent, body: Mapping[str, Any], access: Access) -> AgentVersion:
-    """Return the version that a request names by exactly one of ``version`` and ``alias``.
+def version_not_found(slug: str, number: int) -> NotFound:
+    """Return the error of a number that no published version has."""
+    return NotFound(f"{slug} has no version {number}.", code="version.not_found")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The version that a request names: by number, by alias, or the draft."""
+
+    number: int | None = None
+    alias: str | None = None
+
+    @property
+    def is_draft(self) -> bool:
+        return self.number is None and self.alias is None
+
+
+def read_choice(body: Mapping[str, Any], access: Access) -> Choice:
+    """Return which version a request names by exactly one of ``version`` and ``alias``.
 
     ``version: "draft"`` needs an editor. Raises Invalid (``version.ambiguous``) for both or
-    neither, NotFound for an unknown version or alias.
+    neither.
     """
     number, alias = body.get("version"), body.get("alias")
     if (number is None) == (alias is None):
@@ -55,20 +74,33 @@ def choose_version(agent: Agent, body: Mapping[str, Any], access: Access) -> Age
     if alias is not None:
         if not isinstance(alias, str):
             raise Invalid.field("alias", alias, "must be a text", allowed="string")
-        found = agent.aliases.select_related("version").filter(name=alias).first()
-        if found is None:
-            raise NotFound(f"{agent.slug} has no alias {alias!r}.", code="alias.not_found")
-        return found.version
+        return Choice(alias=alias)
     if number == DRAFT:
         access.require("editor")
-        return draft_of(agent)
+        return Choice()
     if isinstance(number, str) and number.isascii() and number.isdecimal():
         number = int(number)
     if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 2**31:
         raise Invalid.field(
             "version", number, "must be a version number or “draft”", allowed=["1, 2, 3 …", DRAFT]
         )
-    return find_version(agent, number)
+    return Choice(number=number)
+
+
+def choose_version(agent: Agent, body: Mapping[str, Any], access: Access) -> AgentVersion:
+    """Return the version of ``agent`` that a request names, read now.
+
+    Raises NotFound for an unknown version or alias, and what ``read_choice`` raises.
+    """
+    choice = read_choice(body, access)
+    if choice.alias is not None:
+        found = agent.aliases.select_related("version").filter(name=choice.alias).first()
+        if found is None:
+            raise NotFound(f"{agent.slug} has no alias {choice.alias!r}.", code="alias.not_found")
+        return found.version
+    if choice.number is None:
+        return draft_of(agent)
+    return find_version(agent, choice.number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +124,8 @@ class Runnable:
     bindings: tuple[Binding, ...]
     targets: Mapping[uuid.UUID, search.Target]
     names: Mapping[uuid.UUID, str]
+    # What others have made of it, by what they call it; goes when it goes.
+    prepared: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def target(self, knowledge_base_id: uuid.UUID) -> search.Target:
         """Return what is searched. Raises Conflict where a draft's base has no snapshot yet."""
@@ -129,7 +163,7 @@ def parsed_bindings(configuration: Configuration) -> tuple[Binding, ...]:
 def runnable(agent: Agent, version: AgentVersion) -> Runnable:
     """Return ``version`` ready to answer: a draft as things are now, a published one as pinned."""
     if version.state == "published":
-        return _published(agent.slug, version.pk)
+        return published(agent.slug, version.pk)
     configuration = configuration_of(version)
     bases = list(
         KnowledgeBase.objects.filter(pk__in=configuration.knowledge_base_ids).select_related(
@@ -145,8 +179,9 @@ def runnable(agent: Agent, version: AgentVersion) -> Runnable:
     )
 
 
-@lru_cache(maxsize=1024)
-def _published(slug: str, version_id: uuid.UUID) -> Runnable:
+@lru_cache(maxsize=MOST_KEPT)
+def published(slug: str, version_id: uuid.UUID) -> Runnable:
+    """Return a published version ready to answer; made once, since it never changes."""
     return published_from_rows(slug, version_id)
 
 

@@ -6,7 +6,7 @@ import hashlib
 import re
 import secrets
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +16,7 @@ from django.utils import timezone
 from registry import audit
 from registry.actors import Actor
 from registry.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated
+from registry.lookups import Lookup
 from registry.models import ApiKey
 
 Scope = Literal["runtime", "editor", "publisher", "admin"]
@@ -134,13 +135,18 @@ def revoke_api_key(*, actor: Actor, key_id: uuid.UUID) -> None:
 
 def authenticate(key: str) -> Access:
     """Return what ``key`` allows. Raises Unauthenticated, without a query for a wrong form."""
-    row = (
-        ApiKey.objects.filter(digest=_digest(key), revoked_at__isnull=True).first()
-        if _KEY.fullmatch(key)
-        else None
-    )
-    if row is None:
+    access = _accesses.get(_digest(key)) if _KEY.fullmatch(key) else None
+    if access is None:
         raise Unauthenticated("The API key is unknown or revoked.", code="authentication.failed")
+    return access
+
+
+def _read_accesses(digests: Collection[str]) -> dict[str, Access]:
+    rows = ApiKey.objects.filter(digest__in=digests, revoked_at__isnull=True)
+    return {row.digest: _access_of(row) for row in rows}
+
+
+def _access_of(row: ApiKey) -> Access:
     return Access(
         actor=Actor(kind="key", label=row.name),
         scope=row.scope,  # type: ignore[arg-type]  # held by a check constraint
@@ -148,3 +154,6 @@ def authenticate(key: str) -> Access:
         knowledge_bases=None if row.all_agents else frozenset(row.knowledge_base_ids),
         key_id=row.id,
     )
+
+
+_accesses: Lookup[str, Access] = Lookup(_read_accesses)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.admin.forms import CONTEXT_FIELDS, ContextForm
+from agents.answers import resolve
 from agents.comparison import Change, compare
 from agents.configuration import Configuration
 from agents.contexts import read_context
@@ -18,7 +19,6 @@ from agents.drafting import draft_of
 from agents.expressions import ContextVariable, usual_value
 from agents.models import Agent, AgentVersion
 from agents.remarks import Remark, remarks_on
-from agents.resolution import resolve
 from agents.versions import DRAFT, choose_version, runnable
 from registry.access import Access
 from registry.admin_base import show_errors

@@ -127,6 +127,36 @@ def listed(values: Sequence[Any], *, exact: bool = False, most: int = 10) -> str
     return ", ".join(texts) + (" …" if len(values) > most else "")
 
 
+class ContextChecks:
+    """Declarations made ready to look at many contexts."""
+
+    __slots__ = ("_checks",)
+
+    def __init__(self, variables: Iterable[ContextVariable]) -> None:
+        self._checks = tuple((variable, variable.keys, Check(variable)) for variable in variables)
+
+    def problems(self, context: object) -> list[dict[str, Any]]:
+        """List what in a context the declarations do not allow, as ``context_problems`` does."""
+        problems = []
+        for variable, keys, check in self._checks:
+            try:
+                value, reason, message = _problem(variable, keys, check, context)
+            except EvaluationStopped:
+                value, reason = None, VALUE_NOT_ALLOWED
+                message = f"`{variable.name}` is too large to be checked"
+            if message is not None:
+                problems.append(
+                    {
+                        "variable": variable.name,
+                        "reason": reason,
+                        "message": message,
+                        "value": None if variable.sensitive else shown(value),
+                        "allowed": None if variable.values is None else list(variable.values),
+                    }
+                )
+        return problems
+
+
 def context_problems(variables: Iterable[ContextVariable], context: object) -> list[dict[str, Any]]:
     """List what in a context the declarations do not allow.
 
@@ -134,32 +164,17 @@ def context_problems(variables: Iterable[ContextVariable], context: object) -> l
     ``value`` (shortened; null for a sensitive variable) and ``allowed``. Expressions that read
     such a variable are unknown.
     """
-    problems = []
-    for variable in variables:
-        try:
-            value, reason, message = _problem(variable, context)
-        except EvaluationStopped:
-            value, reason = None, VALUE_NOT_ALLOWED
-            message = f"`{variable.name}` is too large to be checked"
-        if message is not None:
-            problems.append(
-                {
-                    "variable": variable.name,
-                    "reason": reason,
-                    "message": message,
-                    "value": None if variable.sensitive else shown(value),
-                    "allowed": None if variable.values is None else list(variable.values),
-                }
-            )
-    return problems
+    return ContextChecks(variables).problems(context)
 
 
-def _problem(variable: ContextVariable, context: object) -> tuple[Any, str, str | None]:
+def _problem(
+    variable: ContextVariable, keys: tuple[str, ...], check: Check, context: object
+) -> tuple[Any, str, str | None]:
     work = Work()
     value = context
-    for key in variable.keys:
+    for key in keys:
         value = look_up(value, key, work)
     if value is MISSING:
         sentence = f"`{variable.name}` is required and missing" if variable.required else None
         return None, MISSING_VARIABLE, sentence
-    return value, VALUE_NOT_ALLOWED, Check(variable).problem(value, work)
+    return value, VALUE_NOT_ALLOWED, check.problem(value, work)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents import tools
+from agents.answers import resolve_as_json
 from agents.contexts import read_context
-from agents.resolution import resolve
-from agents.versions import Runnable, choose_version, runnable
-from agents.views.agents import AgentView
+from agents.serving import version_to_serve
+from agents.tool_formats import FORMATS, tool_definitions
+from agents.versions import Runnable
 from registry import requests
+from registry.api import View
 from registry.openapi import STRING, in_query, listed, one_of, operation, ref
 from retrieval import questions
 
@@ -22,13 +25,12 @@ _WHICH = ("version", "alias")
 _LONGEST_CONVERSATION_ID = 200
 
 
-class VersionView(AgentView):
+class VersionView(View):
     """A view that answers from the version that the request names."""
 
     def version(self, names: Mapping[str, Any]) -> Runnable:
         """Return the version that ``version`` or ``alias`` names, ready to answer."""
-        agent = self.agent()
-        return runnable(agent, choose_version(agent, names, self.access))
+        return version_to_serve(self.kwargs["slug"], names, self.access)
 
 
 def _conversation_id(body: Mapping[str, Any]) -> str:
@@ -48,23 +50,26 @@ class Resolve(VersionView):
         answers={200: {"oneOf": [ref("Resolution"), ref("Unchanged")]}},
         errors=(400, 404, 415, 422),
     )
-    def post(self, request: Request, **_: Any) -> Response:
-        body = self.body(*_WHICH, "context", "known", "trace", "conversationId")
+    def post(self, request: Request, **_: Any) -> HttpResponse:
+        body = self.body(*_WHICH, "context", "known", "trace", "conversationId", "format")
         version = self.version(body)
         known = None if body.get("known") is None else requests.text(body, "known", longest=200)
         trace = requests.boolean(body, "trace", default=True)
         if not trace:
             self.access.require("editor")
-        return Response(
-            resolve(
-                version=version,
-                context=read_context(body),
-                access=self.access,
-                known=known,
-                trace=trace,
-                conversation_id=_conversation_id(body),
-            )
+        form = None
+        if body.get("format") is not None:
+            form = requests.choice(body, "format", FORMATS, default="")
+        answer = resolve_as_json(
+            version=version,
+            context=read_context(body),
+            access=self.access,
+            known=known,
+            trace=trace,
+            conversation_id=_conversation_id(body),
+            form=form,
         )
+        return HttpResponse(answer, content_type="application/json")
 
 
 class Retrieve(VersionView):
@@ -130,7 +135,7 @@ class Tools(VersionView):
         about="All of them at once: `next` is always null.",
         tag=_TAG,
         query=(
-            in_query("format", one_of(*tools.FORMATS), "How they are written.", required=True),
+            in_query("format", one_of(*FORMATS), "How they are written.", required=True),
             in_query("version", STRING, "A number, or `draft` for editors."),
             in_query("alias", STRING, "Exactly one of version and alias."),
         ),
@@ -139,6 +144,6 @@ class Tools(VersionView):
     )
     def get(self, request: Request, **_: Any) -> Response:
         query = self.query(*_WHICH, "format")
-        form = requests.choice(query, "format", tools.FORMATS, default="")
-        definitions = tools.tool_definitions(self.version(query), form)
+        form = requests.choice(query, "format", FORMATS, default="")
+        definitions = tool_definitions(self.version(query), form)
         return Response({"results": definitions, "next": None})

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
+from agents.answers import resolve
 from agents.models import Agent, AgentVersion
-from agents.resolution import resolve
-from agents.tools import call_tool, retrieve_attached, tool_definitions
+from agents.tool_formats import tool_definitions
+from agents.tools import call_tool, retrieve_attached
 from agents.versions import choose_version, runnable
 from registry.errors import Forbidden, Invalid, NotFound
 from retrieval.models import KnowledgeBase

@@ -360,24 +360,52 @@ def test_tools__wrong_query__is_refused(api: CheckedClient, agent: Agent) -> Non
     assert_problem(nul, 400, "json.nul", field="alias")
 
 
-def test_call__repeated__takes_six_queries_and_writes_only_its_trace(
+def test_call__repeated__takes_five_queries_and_writes_only_its_trace(
     api: CheckedClient, agent: Agent, django_assert_num_queries: Any
 ) -> None:
     _post(api, "tools/search/call", version=1, query=QUERY)
     stored = QueryEmbedding.objects.count()
 
-    # The key, the agent, the version, the question's vector, the search, purges.
-    with django_assert_num_queries(6):
+    # The key, the agent, the question's vector, the search, purges.
+    with django_assert_num_queries(5):
         body = _post(api, "tools/search/call", version=1, query=QUERY).json()
 
     assert QueryEmbedding.objects.count() == stored
     assert kept_traces().filter(pk=uuid.UUID(body["traceId"])).exists()
 
 
-def test_resolve__repeated__takes_three_queries(
+def test_resolve__repeated__takes_two_queries(
     api: CheckedClient, agent: Agent, django_assert_num_queries: Any
 ) -> None:
     _post(api, "resolve", version=1, context={"region": "EU"})
 
-    with django_assert_num_queries(3):  # the key, the agent, the version
+    with django_assert_num_queries(2):  # the key, the agent; none where a server keeps them fresh
         _post(api, "resolve", version=1, context={"region": "EU"})
+
+
+@pytest.mark.parametrize("form", ["openai", "anthropic", "mcp"])
+def test_resolve__in_a_format__has_the_tools_that_its_clients_take(
+    api: CheckedClient, agent: Agent, form: str
+) -> None:
+    listed = api.get(f"{AGENT}/tools", {"format": form, "version": "1"}).json()["results"]
+
+    body = _post(api, "resolve", version=1, context={"region": "EU"}, format=form).json()
+    plain = _post(api, "resolve", version=1, context={"region": "EU"}, format=None).json()
+
+    assert body["tools"] == listed
+    assert body["etag"] != plain["etag"]
+    assert [tool["type"] for tool in plain["tools"]] == ["rag", "function"]
+
+
+def test_resolve__unknown_format__is_refused(api: CheckedClient, agent: Agent) -> None:
+    with nothing_written():
+        refused = _post(api, "resolve", version=1, context={}, format="magic")
+
+    assert_problem(
+        refused,
+        422,
+        "invalid",
+        field="format",
+        value="magic",
+        allowed=["openai", "anthropic", "mcp"],
+    )

@@ -9,14 +9,15 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from agents.answers import resolve
 from agents.contexts import read_context
 from agents.drafting import find_agent
-from agents.resolution import resolve
 from agents.versions import DRAFT, choose_version, runnable
 from registry.access import Access
 from registry.actors import Actor
 from registry.errors import RegistryError
 from registry.strict_json import loads
+from retrieval.traces import flush_traces
 
 
 class Command(BaseCommand):
@@ -60,6 +61,7 @@ class Command(BaseCommand):
             )
         except RegistryError as error:
             raise CommandError(error.detail) from error
+        flush_traces()
         if options["json"]:
             self.stdout.write(json.dumps(answer, ensure_ascii=False, indent=2))
         else:

@@ -1,0 +1,58 @@
+"""A real web server on this test's database, as `manage.py up` starts it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import httpx
+from django.conf import settings
+from django.db import connection
+
+from tests.worker import ROOT
+
+
+@contextmanager
+def running_web(*, workers: int = 1) -> Iterator[str]:
+    """Start a server with ``workers`` processes and yield its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "granian", "--interface", "wsgi", "--no-ws"]
+    command += ["--host", "127.0.0.1", "--port", str(port)]
+    command += ["--workers", str(workers), "--blocking-threads", "1", "registry.wsgi:application"]
+    environment = {
+        **os.environ,
+        "DATABASE_NAME": connection.settings_dict["NAME"],
+        "DATABASE_ROLE": "app",
+        "SECRET_KEY": "a secret of the tests",
+    }
+    log_path = settings.DATA_DIR / f"web-{os.getpid()}.log"
+    with log_path.open("wb") as log:
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+    try:
+        _wait(url, process)
+        yield url
+    finally:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(15)
+        process.kill()
+        process.wait()
+
+
+def _wait(url: str, process: subprocess.Popen[bytes]) -> None:
+    ends = time.monotonic() + 60
+    while True:
+        with suppress(httpx.TransportError):
+            if httpx.get(f"{url}/healthz").status_code == 200:
+                return
+        assert process.poll() is None, "the web server ended"
+        assert time.monotonic() < ends, "the web server did not start"
+        time.sleep(0.1)
