@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import django_stubs_ext
 from django.core.exceptions import ImproperlyConfigured
+from kombu import Queue
 
 from registry.embedded.instance import Instance, default_data_dir
 
@@ -244,6 +245,12 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_DEFAULT_QUEUE = "default"
+# What is soon done has a queue of its own, which a worker reads first and may read alone.
+CELERY_TASK_QUEUES = [Queue("edits"), Queue("default")]
+CELERY_TASK_ROUTES = {
+    "retrieval.start_build": {"queue": "edits"},
+    "retrieval.look_for_due_builds": {"queue": "edits"},
+}
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
@@ -256,6 +263,8 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     # Messages are hints, so none is kept in Redis until it is done with: a worker that wants to
     # settle one after Redis went away ends (seen: AttributeError in the transport).
     "ack_emulation": False,
+    # Queues in the order of above, not in turns.
+    "queue_order_strategy": "priority",
 }
 BUILD_LEASE_SECONDS = _number("BUILD_LEASE_SECONDS", 120, least=5)
 BUILD_MAX_ATTEMPTS = 3
@@ -265,7 +274,7 @@ CELERY_BEAT_SCHEDULE = {
     "look for due builds": {
         "task": "retrieval.look_for_due_builds",
         "schedule": REAPER_INTERVAL_SECONDS,
-        "options": {"expires": 30, "queue": "default"},
+        "options": {"expires": 30},
     },
     "look for due evaluations": {
         "task": "retrieval.look_for_due_evaluations",

@@ -8,6 +8,8 @@ still held; whoever lost it throws its work away.
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import threading
 import uuid
 from collections.abc import Iterator
@@ -17,7 +19,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import DatabaseError, connection, transaction
-from django.db.models import Q
+from django.db.models import F, Q
 from django.utils import timezone
 
 from retrieval.extractor import installed_recipe
@@ -26,6 +28,7 @@ from retrieval.models import BuildPiece, DocumentRevision, Extraction, IndexedDo
 logger = logging.getLogger("retrieval.claims")
 
 CRASHED = "build.crashed"
+_LONGEST_HOLDER = 100
 
 
 class ClaimLost(Exception):
@@ -49,6 +52,16 @@ class Claim:
         held = BuildPiece.objects.filter(pk=self.piece_id, claim=self.token, state="waiting")
         if not held.update(leased_until=_lease_end(), chunks_done=chunks_done):
             raise ClaimLost
+
+    def give_back(self, *, counted: bool) -> None:
+        """Let any worker take the piece at once; not ``counted``, the attempt was none."""
+        held = BuildPiece.objects.filter(pk=self.piece_id, claim=self.token, state="waiting")
+        held.update(
+            claim=None,
+            holder="",
+            leased_until=None,
+            attempts=F("attempts") if counted else F("attempts") - 1,
+        )
 
 
 @contextmanager
@@ -79,9 +92,10 @@ def _lease_end() -> datetime:
 
 
 def claim_piece(snapshot_id: int) -> Claim | None:
-    """Claim the next piece that nobody holds, or return None.
+    """Claim the next piece that nobody holds, or return None: none is left, or paused.
 
-    A piece whose holders crashed ``BUILD_MAX_ATTEMPTS`` times fails by name.
+    Pieces whose holder vanished come last, so that what stops workers keeps nobody else waiting;
+    one whose holders vanished ``BUILD_MAX_ATTEMPTS`` times fails by name.
     """
     with transaction.atomic():
         piece = (
@@ -91,9 +105,10 @@ def claim_piece(snapshot_id: int) -> Claim | None:
                 Q(leased_until__isnull=True) | Q(leased_until__lt=timezone.now()),
                 snapshot_id=snapshot_id,
                 snapshot__state="building",
+                snapshot__knowledge_base__build_paused=False,
                 state="waiting",
             )
-            .order_by("pk")
+            .order_by("attempts", "pk")
             .first()
         )
         if piece is None:
@@ -102,9 +117,11 @@ def claim_piece(snapshot_id: int) -> Claim | None:
             _give_up_crashed(piece)
             return claim_piece(snapshot_id)
         piece.claim = uuid.uuid4()
+        piece.holder = f"{socket.gethostname()}:{os.getpid()}"[:_LONGEST_HOLDER]
         piece.attempts += 1
+        piece.claimed_at = timezone.now()
         piece.leased_until = _lease_end()
-        piece.save(update_fields=["claim", "attempts", "leased_until"])
+        piece.save(update_fields=["claim", "holder", "attempts", "claimed_at", "leased_until"])
         return Claim(piece_id=piece.pk, token=piece.claim)
 
 
@@ -115,7 +132,9 @@ def finish(claim: Claim, indexed: IndexedDocument) -> None:
         indexed_document=indexed,
         chunks_done=indexed.chunk_count,
         claim=None,
+        holder="",
         leased_until=None,
+        ended_at=timezone.now(),
     ):
         raise ClaimLost
 
@@ -138,7 +157,7 @@ def _give_up_crashed(piece: BuildPiece) -> None:
     """Note that reading this revision stops workers, so that later builds need not find out."""
     sentence = (
         f"The worker stopped {piece.attempts} times while it read this document. "
-        "POST …/reindex on its knowledge base tries once more."
+        "POST …/retry on it tries once more."
     )
     if not Extraction.objects.filter(revision=piece.revision_id, status="sealed").exists():
         Extraction.objects.update_or_create(
@@ -171,6 +190,7 @@ def _give_up(piece: BuildPiece, code: str, sentence: str) -> None:
     piece.error = piece.error or sentence
     piece.revision = earlier
     piece.claim = None
+    piece.holder = ""
     piece.leased_until = None
     piece.attempts = 0
     piece.save()
@@ -181,6 +201,8 @@ def _fail(piece: BuildPiece, code: str, sentence: str) -> None:
     piece.error_code = code
     piece.error = sentence
     piece.claim = None
+    piece.holder = ""
     piece.leased_until = None
+    piece.ended_at = timezone.now()
     piece.save()
     logger.warning("piece.failed document=%s code=%s", piece.document_id, code)

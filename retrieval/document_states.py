@@ -10,25 +10,25 @@ import json
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from django.db import connection
+from django.db.models import QuerySet
+from django.db.models.expressions import RawSQL
 
 from retrieval.models import Document
 
 Status = Literal["pending", "extracted", "indexed", "failed"]
+STATUSES: tuple[Status, ...] = get_args(Status)
 
 BUILD_CRASHED = "build.crashed"
 _CRASHED = (
     "The worker stopped again and again while it read this document. "
-    "POST …/reindex on its knowledge base tries once more."
+    "POST …/retry on it tries once more."
 )
 
-_FIND = """
-SELECT d.id, d.enabled, r.number, r.media_type, r.size, r.sha256, r.notice,
-       e.status, e.error_code, e.error, e.notices::text, e.pages,
-       m.revision_number, i.chunk_count,
-       k.shown_revision = k.content_revision
+# What decides it, for documents d.
+_STANDING = """
 FROM retrieval_document AS d
 JOIN retrieval_knowledgebase AS k ON k.id = d.knowledge_base_id
 JOIN LATERAL (
@@ -42,23 +42,39 @@ LEFT JOIN LATERAL (
 LEFT JOIN retrieval_snapshotmember AS m
     ON m.snapshot_id = k.current_snapshot_id AND m.document_id = d.id
 LEFT JOIN retrieval_indexeddocument AS i ON i.id = m.indexed_document_id
-WHERE d.id = ANY(%s)
 """
+# Every accepted change was looked at by the build of the current snapshot, and still this
+# revision is not in it: not for its content.
+_LEFT_OUT = """(
+    d.enabled AND k.shown_revision = k.content_revision
+    AND e.status IS DISTINCT FROM 'failed' AND m.revision_number IS DISTINCT FROM r.number
+)"""
+_STATUS = f"""CASE
+    WHEN e.status = 'failed' OR {_LEFT_OUT} THEN 'failed'
+    WHEN m.revision_number = r.number THEN 'indexed'
+    WHEN e.status = 'sealed' THEN 'extracted'
+    ELSE 'pending'
+END"""
+_FIND = f"""
+SELECT d.id, {_STATUS}, r.number, r.media_type, r.size, r.sha256, r.notice,
+       e.error_code, e.error, e.notices::text, e.pages,
+       m.revision_number, i.chunk_count, {_LEFT_OUT}
+{_STANDING} WHERE d.id = ANY(%s)
+"""
+_WITH_STATUS = f"SELECT d.id {_STANDING} WHERE d.deleted_at IS NULL AND {_STATUS} = %s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentState:
     """A document's newest revision, and what the current snapshot holds of the document."""
 
-    enabled: bool
+    status: Status
     revision: int
     media_type: str
     # In bytes
     size: int
     sha256: str
     upload_notice: str
-    # None until a worker has looked at the revision
-    extraction: Literal["pending", "sealed", "failed"] | None
     error_code: str
     error_sentence: str
     extraction_notices: tuple[str, ...]
@@ -66,25 +82,13 @@ class DocumentState:
     # The revision that is searched now, None where none is, and its chunks
     served_revision: int | None
     chunks: int
-    # Every accepted change was looked at by the build of the current snapshot
-    base_is_settled: bool
-
-    @property
-    def status(self) -> Status:
-        if self.extraction == "failed" or self._was_left_out:
-            return "failed"
-        if self.served_revision == self.revision:
-            return "indexed"
-        return "extracted" if self.extraction == "sealed" else "pending"
 
     @property
     def error(self) -> dict[str, str] | None:
         """What went wrong, ``{code, message}``, where the status is ``failed``."""
-        if self.extraction == "failed":
-            return {"code": self.error_code, "message": self.error_sentence}
-        if self._was_left_out:
-            return {"code": BUILD_CRASHED, "message": _CRASHED}
-        return None
+        if self.status != "failed":
+            return None
+        return {"code": self.error_code, "message": self.error_sentence}
 
     @property
     def notices(self) -> list[str]:
@@ -98,16 +102,6 @@ class DocumentState:
             )
         return notices
 
-    @property
-    def _was_left_out(self) -> bool:
-        """The build that looked at this revision ended without it, and not for its content."""
-        return (
-            self.enabled
-            and self.base_is_settled
-            and self.extraction != "failed"
-            and self.served_revision != self.revision
-        )
-
 
 def document_states(documents: Iterable[Document]) -> dict[uuid.UUID, DocumentState]:
     """Return the state of each document, in one query."""
@@ -116,20 +110,24 @@ def document_states(documents: Iterable[Document]) -> dict[uuid.UUID, DocumentSt
         return {row[0]: _state(row[1:]) for row in cursor.fetchall()}
 
 
+def with_status(documents: QuerySet[Document], status: str) -> QuerySet[Document]:
+    """Return the living ones among ``documents`` that stand so."""
+    return documents.filter(pk__in=RawSQL(_WITH_STATUS, [status]))  # noqa: S611 - constant
+
+
 def _state(row: tuple[Any, ...]) -> DocumentState:
+    was_left_out = row[12]
     return DocumentState(
-        enabled=row[0],
+        status=row[0],
         revision=row[1],
         media_type=row[2],
         size=row[3],
         sha256=row[4],
         upload_notice=row[5],
-        extraction=row[6],
-        error_code=row[7] or "",
-        error_sentence=row[8] or "",
-        extraction_notices=tuple(json.loads(row[9] or "[]")),
-        pages=row[10],
-        served_revision=row[11],
-        chunks=row[12] or 0,
-        base_is_settled=row[13],
+        error_code=BUILD_CRASHED if was_left_out else row[6] or "",
+        error_sentence=_CRASHED if was_left_out else row[7] or "",
+        extraction_notices=tuple(json.loads(row[8] or "[]")),
+        pages=row[9],
+        served_revision=row[10],
+        chunks=row[11] or 0,
     )

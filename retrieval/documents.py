@@ -16,6 +16,7 @@ from registry.actors import Actor
 from registry.canonical import digest_bytes
 from registry.errors import Conflict, FieldError, Invalid, NotFound, TooLarge
 from registry.strict_json import check_text
+from retrieval.chunking import Chunking
 from retrieval.extraction import detect_type
 from retrieval.indexing import request_build
 from retrieval.knowledge_bases import lock
@@ -23,6 +24,8 @@ from retrieval.models import Document, DocumentRevision, KnowledgeBase
 
 NAME_TAKEN = "document.name_taken"
 _LONGEST_NAME = 500
+# Told apart from None, which takes a chunking away.
+KEEP = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +126,14 @@ def replace_document(
                 before={"revision": newest.number, "sha256": newest.sha256},
                 after={"revision": newest.number + 1, "sha256": digest},
             )
-        changed = _change(actor, document, name=name, metadata=upload.metadata, enabled=None)
+        changed = _change(
+            actor,
+            document,
+            name=name,
+            metadata=upload.metadata,
+            enabled=None,
+            chunking=document.chunking,
+        )
         if new_bytes or changed:
             request_build(locked)
     return document, new_bytes
@@ -137,15 +147,20 @@ def update_document(
     name: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     enabled: bool | None = None,
+    chunking: object = KEEP,
 ) -> Document:
-    """Rename a document, replace its metadata or switch it on or off; embeds nothing.
+    """Rename a document, replace its metadata or switch it on or off: this embeds nothing. Or give
+    it a ``chunking`` of its own: this cuts and embeds it anew, and no other document.
 
-    None keeps what is. Raises Invalid, NotFound, Conflict (``document.name_taken``).
+    ``chunking`` is ``{strategy?, size?, overlap?}``, in the ranges of the knowledge base's; None
+    takes it back to that of the knowledge base. None elsewhere keeps what is. Raises Invalid,
+    NotFound, Conflict (``document.name_taken``).
     """
     with transaction.atomic():
         locked = lock(base.pk)
         document = find_document(locked, document_id)
-        if _change(actor, document, name=name, metadata=metadata, enabled=enabled):
+        stored = document.chunking if chunking is KEEP else _checked_chunking(locked, chunking)
+        if _change(actor, document, name=name, metadata=metadata, enabled=enabled, chunking=stored):
             request_build(locked)
     return document
 
@@ -177,6 +192,7 @@ def _change(
     name: str | None,
     metadata: Mapping[str, Any] | None,
     enabled: bool | None,
+    chunking: str | None,
 ) -> bool:
     before = _described(document)
     if name is not None:
@@ -185,12 +201,13 @@ def _change(
         document.metadata = _checked_metadata(metadata)
     if enabled is not None:
         document.enabled = enabled
+    document.chunking = chunking
     after = _described(document)
     if list(before.items()) == list(after.items()) and _same_order(before, after):
         return False
     try:
         with transaction.atomic():
-            document.save(update_fields=["name", "metadata", "enabled"])
+            document.save(update_fields=["name", "metadata", "enabled", "chunking"])
     except IntegrityError as error:
         if "document_name_once_among_living" not in str(error):
             raise
@@ -221,11 +238,22 @@ def _taken(name: str) -> FieldError:
 
 
 def _described(document: Document) -> dict[str, Any]:
+    chunking = own_chunking(document)
     return {
         "name": document.name,
         "metadata": document.metadata,
         "enabled": document.enabled,
+        "chunking": None if chunking is None else chunking.as_json(),
     }
+
+
+def own_chunking(document: Document) -> Chunking | None:
+    """Return the chunking that ``document`` has of its own, if it has one."""
+    return None if document.chunking is None else Chunking.from_stored(document.chunking)
+
+
+def _checked_chunking(base: KnowledgeBase, chunking: object) -> str | None:
+    return None if chunking is None else Chunking.from_json(chunking, base.model.max_tokens).stored
 
 
 def _same_order(before: dict[str, Any], after: dict[str, Any]) -> bool:

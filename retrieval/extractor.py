@@ -1,7 +1,7 @@
 """How this installation reads documents, and when a revision is read anew.
 
 The recipe names everything that decides a text. A revision that has been read stays as it was
-read: a newer extractor reads it again on request only (``retrieval.indexing.reindex``).
+read: a newer extractor reads it again on request only (``retrieval.build_control.reindex``).
 """
 
 from __future__ import annotations

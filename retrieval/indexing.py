@@ -16,21 +16,18 @@ from dataclasses import dataclass
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import F, Q
+from django.db.models import Count, F, Q, Sum
 from django.utils import timezone
 
-from registry import audit
-from registry.actors import Actor
-from registry.errors import Conflict, NotFound
+from registry.errors import NotFound
 from retrieval.chunking import Chunking
 from retrieval.digests import snapshot_digest
-from retrieval.extractor import ask_to_read_anew, installed_recipe
+from retrieval.extractor import installed_recipe
 from retrieval.hints import send_hint
 from retrieval.models import (
     BuildPiece,
     Document,
     DocumentRevision,
-    Extraction,
     IndexedDocument,
     IndexSnapshot,
     KnowledgeBase,
@@ -39,7 +36,15 @@ from retrieval.models import (
 
 logger = logging.getLogger("retrieval.indexing")
 
+# Starts a build and ends it where it is small; sent for every change, in a queue of its own.
+START_TASK = "retrieval.start_build"
+# Takes a turn at a build that is not small.
 BUILD_TASK = "retrieval.build"
+# Up to here, in documents and bytes of theirs, what a build waits for is soon done.
+SMALL_DOCUMENTS = 10
+SMALL_BYTES = 500_000
+# Of the failed documents that a build that was held back names.
+_MOST_NAMED = 5
 
 
 def request_build(base: KnowledgeBase) -> None:
@@ -54,7 +59,7 @@ def request_build(base: KnowledgeBase) -> None:
 
 def hint_build(knowledge_base_id: uuid.UUID) -> None:
     """Tell the workers after commit that a knowledge base may have work."""
-    send_hint(BUILD_TASK, knowledge_base_id=str(knowledge_base_id))
+    send_hint(START_TASK, knowledge_base_id=str(knowledge_base_id))
 
 
 def start_build(knowledge_base_id: uuid.UUID) -> IndexSnapshot | None:
@@ -78,7 +83,7 @@ def start_build(knowledge_base_id: uuid.UUID) -> IndexSnapshot | None:
         if running is not None:
             if running.chunking == recipe and running.model_id == base.model_id:
                 return running
-            _end(running, state="cancelled", detail="A newer configuration took over.")
+            end_build(running, state="cancelled", detail="A newer configuration took over.")
         elif base.content_revision == base.settled_revision:
             return None
         base.last_snapshot_number += 1
@@ -91,8 +96,9 @@ def start_build(knowledge_base_id: uuid.UUID) -> IndexSnapshot | None:
             content_revision=base.content_revision,
         )
         _plan(snapshot)
-        for _ in range(settings.BUILD_PARALLELISM - 1):
-            hint_build(base.pk)
+        if not is_small(snapshot):
+            for _ in range(settings.BUILD_PARALLELISM):
+                send_hint(BUILD_TASK, knowledge_base_id=str(base.pk))
     logger.info(
         "build.started knowledge_base=%s snapshot=%s pieces=%s",
         base.id,
@@ -111,19 +117,32 @@ def _chunking(base: KnowledgeBase) -> Chunking:
 def _plan(snapshot: IndexSnapshot) -> None:
     """Freeze what this build holds: one piece per living, enabled document, newest revision.
 
-    A document that this chunking and model have already indexed is done at once, unless it
-    shall be read anew.
+    A document that its chunking (its own, or that of the base) and the model have already indexed
+    is done at once, unless it shall be read anew.
     """
+    own = [
+        stored
+        for stored in Document.objects.filter(
+            knowledge_base=snapshot.knowledge_base_id, deleted_at=None
+        )
+        .order_by("chunking")
+        .values_list("chunking", flat=True)
+        .distinct()
+        if stored is not None
+    ]
     with connection.cursor() as cursor:
         cursor.execute(
             """
             INSERT INTO retrieval_buildpiece
-                (snapshot_id, document_id, revision_id, name, metadata, state,
-                 indexed_document_id, chunks_done, attempts, error_code, error)
+                (snapshot_id, document_id, revision_id, name, metadata, chunking, state,
+                 indexed_document_id, chunks_done, attempts, holder, error_code, error)
             SELECT %(snapshot)s, d.id, r.id, d.name, d.metadata,
+                   COALESCE(o.recipe, %(chunking)s),
                    CASE WHEN i.id IS NULL THEN 'waiting' ELSE 'done' END,
-                   i.id, COALESCE(i.chunk_count, 0), 0, '', ''
+                   i.id, COALESCE(i.chunk_count, 0), 0, '', '', ''
             FROM retrieval_document AS d
+            LEFT JOIN unnest(%(own)s::text[], %(recipes)s::text[]) AS o(chunking, recipe)
+                ON o.chunking = d.chunking
             JOIN LATERAL (
                 SELECT id FROM retrieval_documentrevision
                 WHERE document_id = d.id AND content IS NOT NULL
@@ -138,7 +157,8 @@ def _plan(snapshot: IndexSnapshot) -> None:
                     WHERE revision_id = r.id AND status = 'sealed'
                     ORDER BY id DESC LIMIT 1
                 )
-                AND i.sealed AND i.chunking = %(chunking)s AND i.model_id = %(model)s
+                AND i.sealed AND i.model_id = %(model)s
+                AND i.chunking = COALESCE(o.recipe, %(chunking)s)
                 AND NOT EXISTS (
                     SELECT 1 FROM retrieval_extraction
                     WHERE revision_id = r.id AND status = 'pending' AND recipe = %(recipe)s
@@ -151,6 +171,8 @@ def _plan(snapshot: IndexSnapshot) -> None:
             {
                 "snapshot": snapshot.pk,
                 "chunking": snapshot.chunking,
+                "own": own,
+                "recipes": [Chunking.from_stored(chunking).recipe for chunking in own],
                 "model": snapshot.model_id,
                 "base": snapshot.knowledge_base_id,
                 "recipe": installed_recipe(),
@@ -158,11 +180,20 @@ def _plan(snapshot: IndexSnapshot) -> None:
         )
 
 
+def is_small(snapshot: IndexSnapshot) -> bool:
+    """Tell whether what a running build waits for is soon done."""
+    waiting = snapshot.pieces.filter(state="waiting").aggregate(
+        documents=Count("pk"), bytes=Sum("revision__size", default=0)
+    )
+    return bool(waiting["documents"] <= SMALL_DOCUMENTS and waiting["bytes"] <= SMALL_BYTES)
+
+
 def finish_build(snapshot_id: int) -> bool:
     """Seal the snapshot where all its pieces have ended, and make it current.
 
-    Returns whether the build has ended. A build equal to the current snapshot ends
-    ``unchanged``. Sealing and switching are one transaction under the knowledge base's lock.
+    Returns whether the build has ended; a paused one has not. A build equal to the current
+    snapshot ends ``unchanged``; one with failures ends ``failed`` where the knowledge base holds
+    such builds back. Sealing and switching are one transaction under the knowledge base's lock.
     """
     with transaction.atomic():
         snapshot = IndexSnapshot.objects.filter(pk=snapshot_id).first()
@@ -177,7 +208,7 @@ def finish_build(snapshot_id: int) -> bool:
         snapshot = IndexSnapshot.objects.select_for_update().filter(pk=snapshot_id).first()
         if base is None or snapshot is None or snapshot.state != "building":
             return True
-        if snapshot.pieces.filter(state="waiting").exists():
+        if base.build_paused or snapshot.pieces.filter(state="waiting").exists():
             return False
         _seal(base, snapshot)
         more = KnowledgeBase.objects.filter(pk=base.pk).exclude(
@@ -215,9 +246,12 @@ def _seal(base: KnowledgeBase, snapshot: IndexSnapshot) -> None:
     snapshot.document_count = len(pieces)
     snapshot.chunk_count = sum(_indexed(piece).chunk_count for piece in pieces)
     snapshot.failed_count = snapshot.pieces.exclude(error_code="").count()
+    if snapshot.failed_count and base.failure_policy == KnowledgeBase.FailurePolicy.HOLD_BACK:
+        end_build(snapshot, state="failed", detail=_why_held_back(snapshot))
+        return
     current = base.current_snapshot
     if current is not None and current.digest == digest and current.model_id == snapshot.model_id:
-        _end(snapshot, state="unchanged", detail="Equal to the current snapshot.")
+        end_build(snapshot, state="unchanged", detail="Equal to the current snapshot.")
         return
     SnapshotMember.objects.bulk_create(
         (
@@ -234,8 +268,20 @@ def _seal(base: KnowledgeBase, snapshot: IndexSnapshot) -> None:
         batch_size=1000,
     )
     snapshot.digest = digest
-    _end(snapshot, state="ready", detail="")
+    end_build(snapshot, state="ready", detail="")
     KnowledgeBase.objects.filter(pk=base.pk).update(current_snapshot=snapshot)
+
+
+def _why_held_back(snapshot: IndexSnapshot) -> str:
+    failed = snapshot.pieces.exclude(error_code="").order_by("name")
+    named = [f"{piece.name} ({piece.error_code})" for piece in failed[:_MOST_NAMED]]
+    if snapshot.failed_count > _MOST_NAMED:
+        named.append(f"and {snapshot.failed_count - _MOST_NAMED} more")
+    noun = "document" if snapshot.failed_count == 1 else "documents"
+    return (
+        f"Held back: {snapshot.failed_count} {noun} failed, and the knowledge base holds such "
+        f"builds back. {', '.join(named)}."
+    )
 
 
 def _indexed(piece: BuildPiece) -> IndexedDocument:
@@ -244,7 +290,7 @@ def _indexed(piece: BuildPiece) -> IndexedDocument:
     return piece.indexed_document
 
 
-def _end(snapshot: IndexSnapshot, *, state: str, detail: str) -> None:
+def end_build(snapshot: IndexSnapshot, *, state: str, detail: str) -> None:
     """Give a building snapshot its last state; the changes it looked at are settled."""
     snapshot.state = state
     snapshot.detail = detail
@@ -255,63 +301,9 @@ def _end(snapshot: IndexSnapshot, *, state: str, detail: str) -> None:
     base.settled_revision = max(base.settled_revision, snapshot.content_revision)
     if state in {"ready", "unchanged"}:
         base.shown_revision = max(base.shown_revision, snapshot.content_revision)
-    base.save(update_fields=["settled_revision", "shown_revision"])
-
-
-def cancel_build(*, actor: Actor, base: KnowledgeBase, number: int) -> IndexSnapshot:
-    """Cancel a running build; what is served stays as it is.
-
-    Raises NotFound for an unknown number and Conflict (``snapshot.not_building``) for one that
-    has ended.
-    """
-    with transaction.atomic():
-        _locked(base)
-        snapshot = find_snapshot(base, number)
-        if snapshot.state != "building":
-            raise Conflict(
-                f"Snapshot {number} is {snapshot.state}; only a building one can be cancelled.",
-                code="snapshot.not_building",
-                state=snapshot.state,
-            )
-        _end(snapshot, state="cancelled", detail=f"Cancelled by {actor.label}.")
-        audit.record(
-            actor=actor,
-            action="snapshot.cancelled",
-            object_type="knowledge_base",
-            object_id=base.pk,
-            after={"snapshot": number},
-        )
-        hint_build(base.pk)
-    return snapshot
-
-
-def reindex(*, actor: Actor, base: KnowledgeBase, reextract: bool = False) -> None:
-    """Ask for a build now, trying again what could not be extracted before.
-
-    With ``reextract`` the installed extractor also reads what another one has read; where it
-    cannot, the earlier reading stays.
-    """
-    with transaction.atomic():
-        locked = _locked(base)
-        retried = Extraction.objects.filter(
-            revision__document__knowledge_base=locked, status="failed"
-        ).update(status="pending", error="", error_code="")
-        reextracted = ask_to_read_anew(locked) if reextract else 0
-        audit.record(
-            actor=actor,
-            action="knowledge_base.reindexed",
-            object_type="knowledge_base",
-            object_id=base.pk,
-            after={"retried": retried, "reextracted": reextracted},
-        )
-        request_build(locked)
-
-
-def _locked(base: KnowledgeBase) -> KnowledgeBase:
-    locked = KnowledgeBase.objects.select_for_update().filter(pk=base.pk).first()
-    if locked is None:
-        raise NotFound(f"There is no knowledge base {base.pk}.", code="knowledge_base.not_found")
-    return locked
+    # Only what is due or running is paused: nobody would see that a base at rest is.
+    base.build_paused &= base.settled_revision != base.content_revision
+    base.save(update_fields=["settled_revision", "shown_revision", "build_paused"])
 
 
 def find_snapshot(base: KnowledgeBase, number: int) -> IndexSnapshot:

@@ -36,8 +36,9 @@ from retrieval.search_settings import (
     settings_of,
 )
 
-MEMBERS = ("name", "embeddingModel", "chunking", "settings")
+MEMBERS = ("name", "embeddingModel", "chunking", "settings", "failurePolicy")
 NAME_TAKEN = "knowledge_base.name_taken"
+FAILURE_POLICIES = tuple(str(policy) for policy in KnowledgeBase.FailurePolicy)
 
 
 def chunking_of(base: KnowledgeBase) -> Chunking:
@@ -64,7 +65,8 @@ def find(knowledge_base_id: uuid.UUID, access: Access | None = None) -> Knowledg
 
 
 def create_knowledge_base(*, actor: Actor, values: Mapping[str, Any]) -> KnowledgeBase:
-    """Create a knowledge base from ``{name, embeddingModel?, chunking?, settings?}``.
+    """Create a knowledge base from ``{name, embeddingModel?, chunking?, settings?,
+    failurePolicy?}``.
 
     Raises Invalid naming the member, its value and what is allowed; Conflict where the name is
     taken (``knowledge_base.name_taken``).
@@ -78,6 +80,9 @@ def create_knowledge_base(*, actor: Actor, values: Mapping[str, Any]) -> Knowled
     chunking = Chunking.from_json({} if wanted is None else wanted, model.max_tokens)
     search_settings = read_settings(values.get("settings"), SearchSettings())
     reranking.require_available(search_settings)
+    failure_policy = requests.choice(
+        values, "failurePolicy", FAILURE_POLICIES, default=FAILURE_POLICIES[0]
+    )
     try:
         with transaction.atomic():
             base = KnowledgeBase.objects.create(
@@ -86,6 +91,7 @@ def create_knowledge_base(*, actor: Actor, values: Mapping[str, Any]) -> Knowled
                 chunking_strategy=chunking.strategy,
                 chunk_size=chunking.size,
                 chunk_overlap=chunking.overlap,
+                failure_policy=failure_policy,
                 **_columns(search_settings),
             )
             audit.record(
@@ -103,10 +109,11 @@ def create_knowledge_base(*, actor: Actor, values: Mapping[str, Any]) -> Knowled
 def update_knowledge_base(
     *, actor: Actor, knowledge_base_id: uuid.UUID, values: Mapping[str, Any]
 ) -> KnowledgeBase:
-    """Change name, model, chunking or settings; settings merge, chunking is replaced whole.
+    """Change name, model, chunking, settings or policy; settings merge, chunking is replaced whole.
 
-    Another model or chunking starts a build; what is served stays until it is ready. Published
-    versions keep the settings they were published with. Raises as ``create_knowledge_base``.
+    Another model or chunking starts a build; what is served stays until it is ready. So does no
+    longer holding builds back, after one was. Published versions keep the settings they were
+    published with. Raises as ``create_knowledge_base``.
     """
     requests.refuse_unknown(values, MEMBERS)
     name = ""
@@ -130,6 +137,12 @@ def update_knowledge_base(
                     f"is over what {base.model.name} reads",
                     allowed={"minimum": 1, "maximum": base.model.max_tokens - 2},
                 )
+            if "embeddingModel" in values:
+                _require_room(base)
+            if "failurePolicy" in values:
+                base.failure_policy = requests.choice(
+                    values, "failurePolicy", FAILURE_POLICIES, default=""
+                )
             if "settings" in values:
                 search_settings = read_settings(values["settings"], settings_of(base))
                 reranking.require_available(search_settings)
@@ -147,11 +160,35 @@ def update_knowledge_base(
                     before=old,
                     after=new,
                 )
-                if "chunking" in new or "embeddingModel" in new:
+                no_longer_held = "failurePolicy" in new and _was_held_back(base)
+                if "chunking" in new or "embeddingModel" in new or no_longer_held:
                     request_build(base)
     except IntegrityError as error:
         raise _name_taken(name, error) from error
     return find(knowledge_base_id)
+
+
+def _require_room(base: KnowledgeBase) -> None:
+    """Refuse a model that does not read what a document's own chunking makes."""
+    most = base.model.max_tokens - 2
+    own = Document.objects.filter(
+        knowledge_base=base, deleted_at=None, chunking__isnull=False
+    ).order_by("name")
+    for name, chunking in own.values_list("name", "chunking"):
+        size = Chunking.from_stored(chunking or "").size
+        if size > most:
+            raise Invalid.field(
+                "embeddingModel",
+                base.model.name,
+                f"reads {most} tokens; the chunking of {name!r} has a size of {size}",
+                allowed={"minimum": 1, "maximum": most},
+            )
+
+
+def _was_held_back(base: KnowledgeBase) -> bool:
+    return IndexSnapshot.objects.filter(
+        knowledge_base=base, number=base.last_snapshot_number, state="failed"
+    ).exists()
 
 
 def delete_knowledge_base(
@@ -242,6 +279,7 @@ def _described(base: KnowledgeBase) -> dict[str, Any]:
         "embeddingModel": base.model.name,
         "chunking": chunking_of(base).as_json(),
         "settings": settings_of(base).as_json(),
+        "failurePolicy": base.failure_policy,
     }
 
 

@@ -8,11 +8,14 @@ is still held; whoever lost it throws its work away.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
+from django.db import Error as DatabaseFailure
 from django.db import connection, transaction
 
+from registry.errors import Unavailable
 from retrieval.chunking import Chunking, Piece, chunk
 from retrieval.claims import Claim, ClaimLost, fall_back, finish, kept_alive
 from retrieval.digests import (
@@ -28,7 +31,6 @@ from retrieval.models import (
     Chunk,
     Extraction,
     IndexedDocument,
-    IndexSnapshot,
     PendingVector,
 )
 from retrieval.vectors import Vector, from_wire
@@ -38,14 +40,19 @@ logger = logging.getLogger("retrieval.pieces")
 # Above this many chunks a document's vectors are committed in parts while it is worked on.
 PART = 2000
 _BATCH = 64
+# Rows inserted, and digests looked up, by one statement
+_ROWS = 500
+_DIGESTS = 5000
 
 T = TypeVar("T")
 
 
-def work_on(claim: Claim) -> None:
+def work_on(claim: Claim, *, meanwhile: Callable[[], None] | None = None) -> None:
     """Index the claimed document; what cannot be read fails with a sentence and the build goes on.
 
-    A claim lost meanwhile ends quietly: the work is another's.
+    ``meanwhile`` is called again and again, some seconds apart, while the document is embedded:
+    there other work may be put in. A claim lost meanwhile ends quietly: the work is another's.
+    Any error gives the piece back; that the model is not available counts as no attempt.
     """
     piece = (
         BuildPiece.objects.select_related("snapshot__model", "revision")
@@ -60,18 +67,22 @@ def work_on(claim: Claim) -> None:
             if extraction.status == "failed":
                 fall_back(claim, extraction)
                 return
-            indexed = _existing(piece.snapshot, extraction) or _index(claim, piece, extraction)
+            indexed = _existing(piece, extraction) or _index(claim, piece, extraction, meanwhile)
         finish(claim, indexed)
     except (ClaimLost, RevisionGone):
         logger.info("piece.claim_lost piece=%s", claim.piece_id)
+    except BaseException as error:
+        with suppress(DatabaseFailure):
+            claim.give_back(counted=not isinstance(error, Unavailable))
+        raise
 
 
-def _existing(snapshot: IndexSnapshot, extraction: Extraction) -> IndexedDocument | None:
+def _existing(piece: BuildPiece, extraction: Extraction) -> IndexedDocument | None:
     return (
         IndexedDocument.objects.filter(
             extraction=extraction,
-            chunking=snapshot.chunking,
-            model_id=snapshot.model_id,
+            chunking=piece.chunking,
+            model_id=piece.snapshot.model_id,
             sealed=True,
         )
         .order_by("pk")
@@ -79,59 +90,71 @@ def _existing(snapshot: IndexSnapshot, extraction: Extraction) -> IndexedDocumen
     )
 
 
-def _index(claim: Claim, piece: BuildPiece, extraction: Extraction) -> IndexedDocument:
-    snapshot = piece.snapshot
-    encoder = encoder_for(snapshot.model.name)
-    parts = chunk(segments_of(extraction), Chunking.from_recipe(snapshot.chunking), encoder)
+def _index(
+    claim: Claim,
+    piece: BuildPiece,
+    extraction: Extraction,
+    meanwhile: Callable[[], None] | None,
+) -> IndexedDocument:
+    model = piece.snapshot.model
+    encoder = encoder_for(model.name)
+    parts = chunk(segments_of(extraction), Chunking.from_recipe(piece.chunking), encoder)
     digests = [text_digest(part.text) for part in parts]
-    vectors = _vectors(claim, snapshot.model_id, encoder, parts, digests)
+    vectors = _vectors(claim, model.pk, encoder, parts, digests, meanwhile)
     chunk_digests = [
         chunk_digest(text=part.text, page=part.page, section=part.section) for part in parts
     ]
-    vector_digests = [vector_digest(vectors[digest]) for digest in digests]
+    # Each text once: the same one may stand in many chunks.
+    digests_of_vectors = {digest: vector_digest(vector) for digest, vector in vectors.items()}
     with transaction.atomic():
         claim.renew(chunks_done=len(parts))
         indexed = IndexedDocument.objects.create(
-            extraction=extraction, chunking=snapshot.chunking, model_id=snapshot.model_id
+            extraction=extraction, chunking=piece.chunking, model_id=model.pk
         )
-        Chunk.objects.bulk_create(
-            (
+        for ordinals in _batches(range(len(parts)), _ROWS):
+            Chunk.objects.bulk_create(
                 Chunk(
                     indexed_document=indexed,
-                    model_id=snapshot.model_id,
+                    model_id=model.pk,
                     ordinal=ordinal,
-                    text=part.text,
-                    page=part.page,
-                    section=part.section,
-                    start=part.start,
-                    end=part.end,
-                    truncated=part.truncated,
+                    text=parts[ordinal].text,
+                    page=parts[ordinal].page,
+                    section=parts[ordinal].section,
+                    start=parts[ordinal].start,
+                    end=parts[ordinal].end,
+                    truncated=parts[ordinal].truncated,
                     digest=chunk_digests[ordinal],
                     text_digest=digests[ordinal],
                     vector=vectors[digests[ordinal]],
-                    vector_digest=vector_digests[ordinal],
+                    vector_digest=digests_of_vectors[digests[ordinal]],
                 )
-                for ordinal, part in enumerate(parts)
-            ),
-            batch_size=500,
-        )
+                for ordinal in ordinals
+            )
         indexed.digest = indexed_document_digest(
             revision_sha256=piece.revision.sha256,
             extraction=extraction.digest,
-            chunking=snapshot.chunking,
-            model_fingerprint=snapshot.model.fingerprint,
-            chunks=zip(chunk_digests, vector_digests, strict=True),
+            chunking=piece.chunking,
+            model_fingerprint=model.fingerprint,
+            chunks=zip(
+                chunk_digests, (digests_of_vectors[digest] for digest in digests), strict=True
+            ),
         )
         indexed.chunk_count = len(parts)
         indexed.sealed = True
         indexed.save()
     if len(parts) > PART:
-        PendingVector.objects.filter(model_id=snapshot.model_id, text_digest__in=digests).delete()
+        for batch in _batches(digests, _DIGESTS):
+            PendingVector.objects.filter(model_id=model.pk, text_digest__in=batch).delete()
     return indexed
 
 
 def _vectors(
-    claim: Claim, model_id: int, encoder: Encoder, parts: Sequence[Piece], digests: Sequence[str]
+    claim: Claim,
+    model_id: int,
+    encoder: Encoder,
+    parts: Sequence[Piece],
+    digests: Sequence[str],
+    meanwhile: Callable[[], None] | None,
 ) -> dict[str, Vector]:
     """Return a vector per text digest: copied where this model has met the text, else embedded."""
     vectors = known_vectors(model_id, digests)
@@ -141,16 +164,22 @@ def _vectors(
         if digest not in vectors
     }
     todo = list(missing.items())
+    is_large = len(parts) > PART
     since_commit: list[PendingVector] = []
-    for batch in _batches(todo, _BATCH):
+    for number, batch in enumerate(_batches(todo, _BATCH)):
+        if number and meanwhile is not None:
+            meanwhile()
         embedded = encoder.encode_passages([text for _, text in batch])
         for (digest, _), vector in zip(batch, embedded, strict=True):
             vectors[digest] = vector
-            since_commit.append(PendingVector(model_id=model_id, text_digest=digest, vector=vector))
+            if is_large:
+                since_commit.append(
+                    PendingVector(model_id=model_id, text_digest=digest, vector=vector)
+                )
         with transaction.atomic():
             # Together: a purge takes the claim away, and no vector of its text comes after it.
             claim.renew(chunks_done=len(vectors))
-            if len(parts) > PART and len(since_commit) >= PART:
+            if len(since_commit) >= PART:
                 PendingVector.objects.bulk_create(since_commit, ignore_conflicts=True)
                 since_commit = []
     return vectors
@@ -161,7 +190,7 @@ def known_vectors(model_id: int, digests: Sequence[str]) -> dict[str, Vector]:
     found: dict[str, Vector] = {}
     wanted = list(set(digests))
     with connection.cursor() as cursor:
-        for batch in _batches(wanted, 5000):
+        for batch in _batches(wanted, _DIGESTS):
             cursor.execute(
                 """
                 SELECT DISTINCT ON (text_digest) text_digest, vector_send(vector) FROM (

@@ -9,11 +9,12 @@ from typing import Any
 from registry.access import Access
 from retrieval.chunking import Chunking
 from retrieval.document_states import DocumentState, document_states
+from retrieval.documents import own_chunking
 from retrieval.extractor import installed_recipe, read_by_another
 from retrieval.knowledge_bases import chunking_of
 from retrieval.models import Document, IndexSnapshot, KnowledgeBase, SnapshotPin
 from retrieval.pins import shown_holders
-from retrieval.progress import BuildStatus, build_statuses
+from retrieval.progress import Builds, builds_of
 from retrieval.search_settings import settings_of
 
 Json = dict[str, Any]
@@ -21,7 +22,7 @@ Json = dict[str, Any]
 
 def render_knowledge_bases(bases: Sequence[KnowledgeBase]) -> list[Json]:
     """Return knowledge bases, selected with model and current snapshot, at two more queries."""
-    builds = build_statuses(bases)
+    builds = builds_of(bases)
     outdated = read_by_another(bases)
     return [_knowledge_base(base, builds[base.pk], outdated.get(base.pk, 0)) for base in bases]
 
@@ -30,7 +31,7 @@ def render_knowledge_base(base: KnowledgeBase) -> Json:
     return render_knowledge_bases([base])[0]
 
 
-def _knowledge_base(base: KnowledgeBase, build: BuildStatus | None, outdated: int) -> Json:
+def _knowledge_base(base: KnowledgeBase, builds: Builds, outdated: int) -> Json:
     settings = settings_of(base)
     snapshot = base.current_snapshot
     return {
@@ -41,7 +42,9 @@ def _knowledge_base(base: KnowledgeBase, build: BuildStatus | None, outdated: in
         "settings": settings.as_json(),
         "settingsEffect": settings.effect(),
         "currentSnapshot": None if snapshot is None else _snapshot_in_short(snapshot),
-        "build": None if build is None else build.as_json(),
+        "build": None if builds.status is None else builds.status.as_json(),
+        "lastBuild": None if builds.last is None else builds.last.as_json(),
+        "failurePolicy": base.failure_policy,
         "newerExtractor": (
             {"recipe": installed_recipe(), "documents": outdated} if outdated else None
         ),
@@ -101,6 +104,7 @@ def render_document(document: Document) -> Json:
 
 
 def _document(document: Document, state: DocumentState) -> Json:
+    chunking = own_chunking(document)
     return {
         "id": str(document.pk),
         "name": document.name,
@@ -111,6 +115,7 @@ def _document(document: Document, state: DocumentState) -> Json:
         "notices": state.notices,
         "enabled": document.enabled,
         "metadata": document.metadata,
+        "chunking": None if chunking is None else chunking.as_json(),
         "mediaType": state.media_type,
         "size": state.size,
         "sha256": state.sha256,

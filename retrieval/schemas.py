@@ -64,6 +64,13 @@ _SETTINGS: dict[str, Schema] = {
         "description": "In `recorded`, only `defaultTopK` acts; in `applied` all four do.",
     },
 }
+_FAILURE_POLICY: Schema = {
+    "enum": ["becomeCurrent", "holdBack"],
+    "default": "becomeCurrent",
+    "description": "What becomes of a build in which documents failed: its snapshot becomes "
+    "current, with the last readable revisions of these documents; or it is held back, ends "
+    "`failed`, and the current one goes on being searched.",
+}
 _CHUNKING = request(
     {
         "strategy": STRING,
@@ -130,8 +137,9 @@ components(
             "embeddingModel": STRING,
             "chunking": nullable(ref("Chunking")),
             "settings": nullable(ref("SettingsChange")),
+            "failurePolicy": _FAILURE_POLICY,
         },
-        optional=["embeddingModel", "chunking", "settings"],
+        optional=["embeddingModel", "chunking", "settings", "failurePolicy"],
     ),
     KnowledgeBaseChange=changes(
         {
@@ -139,6 +147,7 @@ components(
             "embeddingModel": STRING,
             "chunking": nullable(ref("Chunking")),
             "settings": nullable(ref("SettingsChange")),
+            "failurePolicy": _FAILURE_POLICY,
         },
         about="Settings merge, chunking is replaced whole.",
     ),
@@ -162,6 +171,8 @@ components(
                 "installed one, null where none was. They stay as they are until "
                 "`reindex` is asked to read them anew.",
             },
+            "lastBuild": nullable(ref("LastBuild")),
+            "failurePolicy": _FAILURE_POLICY,
             "createdAt": TIME,
         }
     ),
@@ -259,11 +270,28 @@ components(
                     "failed": COUNT,
                     "chunks": COUNT,
                     "percent": {"type": "number", "minimum": 0, "maximum": 100},
+                    "secondsLeft": {
+                        "type": ["integer", "null"],
+                        "minimum": 0,
+                        "description": "An estimate, by the documents that this build has worked "
+                        "off; null before the first one and while paused.",
+                    },
                 }
             ),
             "paused": BOOLEAN,
         },
         about="The build that is due or running; null once every accepted change is settled.",
+    ),
+    LastBuild=record(
+        {
+            "snapshot": INTEGER,
+            "state": one_of("ready", "failed", "cancelled", "unchanged"),
+            "failedDocuments": COUNT,
+            "detail": nullable(STRING),
+            "endedAt": TIME,
+        },
+        about="The newest build, where it has ended: null before the first, and while one runs. "
+        "`failed` was held back; `detail` says why.",
     ),
     Snapshot=record(
         {
@@ -350,8 +378,14 @@ components(
         about="The results are in the order of the files.",
     ),
     DocumentChange=changes(
-        {"name": _DOCUMENT_NAME, "metadata": ANY_OBJECT, "enabled": BOOLEAN},
-        about="Embeds nothing; the next snapshot shows it.",
+        {
+            "name": _DOCUMENT_NAME,
+            "metadata": ANY_OBJECT,
+            "enabled": BOOLEAN,
+            "chunking": nullable(ref("Chunking")),
+        },
+        about="The next snapshot shows it. Only another `chunking` embeds anything, and this "
+        "document alone; null takes it back to that of the knowledge base.",
     ),
     Document=record(
         {
@@ -370,6 +404,7 @@ components(
             "notices": array(STRING),
             "enabled": BOOLEAN,
             "metadata": ANY_OBJECT,
+            "chunking": nullable(record({"strategy": STRING, "size": INTEGER, "overlap": INTEGER})),
             "mediaType": STRING,
             "size": {"type": "integer", "description": "In bytes."},
             "sha256": DIGEST,

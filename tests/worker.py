@@ -38,7 +38,10 @@ def broker_url() -> str:
 
 
 @contextmanager
-def running_worker(*, beat: bool = True, concurrency: int = 1) -> Iterator[Worker]:
+def running_worker(
+    *, beat: bool = True, concurrency: int = 1, queues: str = ""
+) -> Iterator[Worker]:
+    """Start a worker that reads ``queues``, all of them by default, and end it afterwards."""
     environment = {
         **os.environ,
         "DATABASE_NAME": connection.settings_dict["NAME"],
@@ -51,6 +54,8 @@ def running_worker(*, beat: bool = True, concurrency: int = 1) -> Iterator[Worke
     current_app.control.purge()
     command = [sys.executable, "-m", "celery", "-A", "registry.celery", "worker"]
     command += ["--concurrency", str(concurrency), "--loglevel", "INFO", "--without-gossip"]
+    if queues:
+        command += ["--queues", queues]
     if beat:
         command += ["--beat", "--schedule", str(settings.DATA_DIR / f"beat-{os.getpid()}")]
     log_path = settings.DATA_DIR / f"worker-{os.getpid()}.log"

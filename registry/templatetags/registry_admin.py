@@ -12,6 +12,8 @@ from registry.models import AuditEvent
 register = template.Library()
 
 _SHOWN_DIGITS = 12
+_LONGEST_IN_SECONDS = 90
+_LONGEST_IN_MINUTES = 120
 
 
 @register.filter
@@ -46,6 +48,17 @@ def setting(value: Any) -> Any:
     if value is None:
         return "not set"
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+
+
+@register.filter
+def duration(seconds: int) -> str:
+    """Return an estimated time as a person says it."""
+    if seconds < _LONGEST_IN_SECONDS:
+        return f"about {seconds} s"
+    minutes = round(seconds / 60)
+    return (
+        f"about {minutes} min" if minutes < _LONGEST_IN_MINUTES else f"about {minutes / 60:.1f} h"
+    )
 
 
 @register.simple_tag

@@ -13,7 +13,6 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.safestring import SafeString
 
 from registry.admin_base import (
-    RegistryAdmin,
     actor_of,
     attempt,
     fieldsets,
@@ -23,6 +22,7 @@ from registry.admin_base import (
     tag,
 )
 from registry.errors import RegistryError
+from retrieval.admin.building import RetryButtons, StatusFilter
 from retrieval.admin.forms import DOCUMENT_FIELDS, DocumentForm, PurgeForm, ReplaceForm
 from retrieval.admin.standing import standing_of
 from retrieval.admin.uploading import read_upload
@@ -31,6 +31,7 @@ from retrieval.documents import (
     Upload,
     delete_document,
     find_document,
+    own_chunking,
     replace_document,
     update_document,
 )
@@ -82,18 +83,19 @@ class DocumentList(ChangeList):
 
 
 @admin.register(Document)
-class DocumentAdmin(RegistryAdmin[Document]):
+class DocumentAdmin(RetryButtons):
     object_type = "document"
     list_display = ["name", "status", "revision", "page_total", "chunk_total", "on", "base"]
-    list_filter = [DeletedFilter, "enabled", "knowledge_base"]
+    list_filter = [StatusFilter, DeletedFilter, "enabled", "knowledge_base"]
     list_select_related = ["knowledge_base"]
     search_fields = ["name"]
     ordering = ["name"]
-    actions = ["switch_off", "switch_on"]
+    actions = ["switch_off", "switch_on", "retry"]
     pages = [
         ("<path:object_id>/segments/", "segments_page"),
         ("<path:object_id>/replace/", "replace_page"),
         ("<path:object_id>/purge/", "purge_page"),
+        *RetryButtons.button_pages,
     ]
     tabs = [
         ("change", "Document"),
@@ -213,10 +215,12 @@ class DocumentAdmin(RegistryAdmin[Document]):
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
         document = self.found(request, object_id)
+        own = own_chunking(document)
         initial = {
             "name": document.name,
             "metadata": document.metadata,
             "enabled": document.enabled,
+            **(own.as_json() if own else {}),
         }
         form = DocumentForm(request.POST or None, initial=initial)
         if request.method == "POST":
@@ -231,7 +235,11 @@ class DocumentAdmin(RegistryAdmin[Document]):
             obj=document,
             tab="change",
             state=document_states([document]).get(document.pk),
-            adminform=fieldsets(form, (None, ["name", "enabled", "metadata"], "")),
+            adminform=fieldsets(
+                form,
+                (None, ["name", "enabled", "metadata"], ""),
+                ("Chunking of its own", ["strategy", "size", "overlap"], ""),
+            ),
             revisions=_revisions(document),
             purge=(purge := record_of(document)),
             may_purge=purge is None and request.user.has_perm(_MAY_PURGE),
@@ -249,6 +257,7 @@ class DocumentAdmin(RegistryAdmin[Document]):
                 name=typed["name"],
                 metadata={} if typed["metadata"] is None else typed["metadata"],
                 enabled=typed["enabled"],
+                chunking=form.chunking(),
             )
         except RegistryError as error:
             show_errors(form, error, DOCUMENT_FIELDS)

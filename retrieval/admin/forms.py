@@ -23,13 +23,20 @@ KNOWLEDGE_BASE_FIELDS: Mapping[str, str] = {
     "chunking.strategy": "strategy",
     "chunking.size": "size",
     "chunking.overlap": "overlap",
+    "failurePolicy": "failure_policy",
     "settings.defaultTopK": "default_top_k",
     "settings.similarityThreshold": "similarity_threshold",
     "settings.maxContextLength": "max_context_length",
     "settings.rerankEnabled": "rerank_enabled",
     "settings.settingsMode": "settings_mode",
 }
-DOCUMENT_FIELDS: Mapping[str, str] = {"name": "name", "metadata": "metadata"}
+DOCUMENT_FIELDS: Mapping[str, str] = {
+    "name": "name",
+    "metadata": "metadata",
+    "chunking.strategy": "strategy",
+    "chunking.size": "size",
+    "chunking.overlap": "overlap",
+}
 QUESTION_FIELDS: Mapping[str, str] = {
     "query": "query",
     "topK": "top_k",
@@ -61,6 +68,14 @@ class KnowledgeBaseForm(forms.Form):
     )
     size = forms.IntegerField(widget=_number(min=1))
     overlap = forms.IntegerField(widget=_number(min=0))
+    failure_policy = forms.ChoiceField(
+        label="A build in which documents failed",
+        choices=[
+            ("becomeCurrent", "becomes current, with the last readable revision of each"),
+            ("holdBack", "is held back: what is searched stays as it is"),
+        ],
+        help_text="A document that failed and has no earlier revision is in no case searched.",
+    )
     default_top_k = forms.IntegerField(label="Default top K", widget=_number(min=1, max=50))
     similarity_threshold = forms.FloatField(
         required=False, widget=_number(step="0.01", min=0, max=1)
@@ -121,6 +136,7 @@ class KnowledgeBaseForm(forms.Form):
             "strategy": base.chunking_strategy,
             "size": base.chunk_size,
             "overlap": base.chunk_overlap,
+            "failure_policy": base.failure_policy,
             "default_top_k": base.default_top_k,
             "similarity_threshold": base.similarity_threshold,
             "max_context_length": base.max_context_length,
@@ -139,6 +155,7 @@ class KnowledgeBaseForm(forms.Form):
                 "size": typed["size"],
                 "overlap": typed["overlap"],
             },
+            "failurePolicy": typed["failure_policy"],
             "settings": {
                 "defaultTopK": typed["default_top_k"],
                 "similarityThreshold": typed["similarity_threshold"],
@@ -186,7 +203,7 @@ class UploadForm(forms.Form):
 
 
 class DocumentForm(forms.Form):
-    """Name, metadata and whether a document is in the next snapshot."""
+    """Name, metadata, whether a document is in the next snapshot, and how it is cut."""
 
     name = forms.CharField(
         widget=widgets.AdminTextInputWidget(),
@@ -197,6 +214,40 @@ class DocumentForm(forms.Form):
         required=False,
         help_text="Switched off, it leaves the next snapshot and keeps its history.",
     )
+    strategy = forms.ChoiceField(
+        required=False,
+        choices=[
+            ("", "as its knowledge base"),
+            *((name, _STRATEGY_LABELS.get(name, name)) for name in STRATEGIES),
+        ],
+        help_text="Where this document may be cut. A change embeds it anew, and no other.",
+    )
+    size = forms.IntegerField(
+        required=False,
+        widget=_number(min=1),
+        help_text="In tokens of the model, empty: what suits the strategy.",
+    )
+    overlap = forms.IntegerField(
+        required=False,
+        widget=_number(min=0),
+        help_text="In tokens, less than the size; empty: what suits the size.",
+    )
+
+    def clean(self) -> dict[str, Any]:
+        typed: dict[str, Any] = super().clean() or self.cleaned_data
+        if not typed.get("strategy"):
+            for name in ("size", "overlap"):
+                if typed.get(name) is not None:
+                    self.add_error(name, "Choose a strategy first.")
+        return typed
+
+    def chunking(self) -> dict[str, Any] | None:
+        """Return the chunking of its own as the use case takes it; None: that of its base."""
+        typed = self.cleaned_data
+        if not typed["strategy"]:
+            return None
+        given = {name: typed[name] for name in ("strategy", "size", "overlap")}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 class PurgeForm(forms.Form):

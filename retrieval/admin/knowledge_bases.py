@@ -13,7 +13,6 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from registry.admin_base import (
-    RegistryAdmin,
     actor_of,
     attempt,
     fieldsets,
@@ -23,12 +22,12 @@ from registry.admin_base import (
     tag,
 )
 from registry.errors import RegistryError
+from retrieval.admin.building import BuildButtons
 from retrieval.admin.chunk_previews import PreviewForm, shown_chunks
 from retrieval.admin.forms import KNOWLEDGE_BASE_FIELDS, KnowledgeBaseForm, UploadForm
 from retrieval.admin.standing import standing_of
 from retrieval.admin.test_box import test_box
 from retrieval.admin.uploading import upload_files
-from retrieval.indexing import reindex
 from retrieval.knowledge_bases import (
     create_knowledge_base,
     delete_knowledge_base,
@@ -47,6 +46,12 @@ _FORM_GROUPS = (
         "ever.",
     ),
     (
+        "Builds",
+        ["failure_policy"],
+        "A build makes the next snapshot. Documents that fail are listed on the overview with why, "
+        "and can be tried again there.",
+    ),
+    (
         "Search settings",
         [
             "settings_mode",
@@ -62,7 +67,7 @@ _FORM_GROUPS = (
 
 
 @admin.register(KnowledgeBase)
-class KnowledgeBaseAdmin(RegistryAdmin[KnowledgeBase]):
+class KnowledgeBaseAdmin(BuildButtons):
     object_type = "knowledge_base"
     list_display = ["name", "build", "document_total", "searched", "model", "settings_mode"]
     list_select_related = ["model", "current_snapshot"]
@@ -73,7 +78,7 @@ class KnowledgeBaseAdmin(RegistryAdmin[KnowledgeBase]):
         ("<path:object_id>/settings/", "settings_page"),
         ("<path:object_id>/upload/", "upload_page"),
         ("<path:object_id>/test-box/", "test_box_page"),
-        ("<path:object_id>/reindex/", "reindex_page"),
+        *BuildButtons.button_pages,
     ]
     tabs = [
         ("change", "Overview"),
@@ -114,6 +119,8 @@ class KnowledgeBaseAdmin(RegistryAdmin[KnowledgeBase]):
 
     @admin.display(description="build")
     def build(self, base: Any) -> SafeString:
+        if base.build_paused:
+            return tag("paused", "warn")
         if base.is_building:
             return tag("building", "warn")
         if base.content_revision != base.settled_revision:
@@ -255,18 +262,6 @@ class KnowledgeBaseAdmin(RegistryAdmin[KnowledgeBase]):
             outcomes=outcomes,
             standing=standing_of(base),
         )
-
-    def reindex_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        base = self.found(request, object_id, "change")
-        if request.method == "POST":
-            anew = "reextract" in request.POST
-            attempt(
-                request,
-                lambda: reindex(actor=actor_of(request), base=base, reextract=anew),
-                "A build was asked for; documents that failed are tried again"
-                + (", and those that another extractor has read are read anew." if anew else "."),
-            )
-        return HttpResponseRedirect(self.url("change", base))
 
     @refusals_shown
     def delete_view(

@@ -12,8 +12,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.safestring import SafeString
 
 from registry.admin_base import ReadOnlyAdmin, actor_of, attempt, refusals_shown, tag
+from retrieval.build_control import cancel_build
 from retrieval.chunking import Chunking
-from retrieval.indexing import cancel_build
 from retrieval.models import IndexSnapshot, KnowledgeBase
 
 _BASE_FILTER = "knowledge_base__id__exact"

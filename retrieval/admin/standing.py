@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Q
-
 from retrieval.chunking import Chunking
-from retrieval.document_states import DocumentState, document_states
+from retrieval.document_states import DocumentState, document_states, with_status
 from retrieval.extractor import installed_recipe, read_by_another
 from retrieval.indexing import outdated
 from retrieval.knowledge_bases import chunking_of
-from retrieval.models import Document, IndexSnapshot, KnowledgeBase, SnapshotMember
+from retrieval.models import Document, IndexSnapshot, KnowledgeBase
 from retrieval.progress import build_status
 from retrieval.search_settings import settings_of
 
@@ -45,6 +43,8 @@ class Standing:
     not_applied: list[str]
     # How many accepted changes the running build does not look at any more
     waiting: int
+    # The snapshot that is being built
+    running: IndexSnapshot | None
     # The newest build, where it ended without a result
     ended_badly: IndexSnapshot | None
     documents: int
@@ -73,6 +73,7 @@ def standing_of(base: KnowledgeBase) -> Standing:
             if newest is not None and newest.state == "building"
             else 0
         ),
+        running=newest if newest is not None and newest.state == "building" else None,
         ended_badly=(
             newest
             if build is None and newest is not None and newest.state in {"failed", "cancelled"}
@@ -123,21 +124,8 @@ def _cut(chunking: Chunking) -> str:
 
 
 def _failures(base: KnowledgeBase) -> list[Failure]:
-    """Return the documents that failed: found among the few that can have."""
-    searched = SnapshotMember.objects.filter(snapshot=base.current_snapshot_id)
-    candidates = (
-        Document.objects.filter(knowledge_base=base, deleted_at__isnull=True, enabled=True)
-        .filter(
-            Q(revisions__extractions__status="failed") | ~Q(pk__in=searched.values("document_id"))
-        )
-        .distinct()
-        .order_by("name")[: 2 * _MOST_FAILED]
-    )
-    documents = list(candidates)
+    """Return the documents that failed, the first ones by name."""
+    failed = with_status(Document.objects.filter(knowledge_base=base), "failed")
+    documents = list(failed.order_by("name")[:_MOST_FAILED])
     states = document_states(documents)
-    failed = [
-        Failure(document=document, state=states[document.pk])
-        for document in documents
-        if states[document.pk].status == "failed"
-    ]
-    return failed[:_MOST_FAILED]
+    return [Failure(document=document, state=states[document.pk]) for document in documents]

@@ -44,6 +44,15 @@ class Chunking:
             raise ValueError(f"this is not a chunking recipe of version {RECIPE_VERSION}: {recipe}")
         return cls(**value)
 
+    @property
+    def stored(self) -> str:
+        """How it is kept: canonical JSON, without the version of the recipe of the day."""
+        return canonical_json(self.as_json())
+
+    @classmethod
+    def from_stored(cls, stored: str) -> Chunking:
+        return cls(**json.loads(stored))
+
     def as_json(self) -> dict[str, Any]:
         return {"strategy": self.strategy, "size": self.size, "overlap": self.overlap}
 

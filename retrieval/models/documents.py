@@ -53,6 +53,12 @@ class Document(models.Model):
     enabled = models.BooleanField(
         default=True, help_text="Switched off, it leaves the next snapshot and keeps its history."
     )
+    chunking = models.CharField(  # noqa: DJ001 - none of its own is not the empty text
+        max_length=200,
+        null=True,
+        blank=True,
+        help_text="A chunking of its own, canonical JSON; null: that of its knowledge base.",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     deleted_at = models.DateTimeField(null=True, blank=True)
 

@@ -42,6 +42,10 @@ class KnowledgeBase(models.Model):
         RECORDED = "recorded"
         APPLIED = "applied"
 
+    class FailurePolicy(models.TextChoices):
+        BECOME_CURRENT = "becomeCurrent"
+        HOLD_BACK = "holdBack"
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=200, unique=True)
     model = models.ForeignKey(EmbeddingModel, on_delete=models.PROTECT, related_name="+")
@@ -87,7 +91,15 @@ class KnowledgeBase(models.Model):
     shown_revision = models.PositiveBigIntegerField(
         default=0, help_text="Up to which of them the current snapshot shows."
     )
-    build_paused = models.BooleanField(default=False)
+    build_paused = models.BooleanField(
+        default=False, help_text="Nothing is claimed and nothing sealed until it is resumed."
+    )
+    failure_policy = models.CharField(
+        max_length=16,
+        choices=FailurePolicy.choices,
+        default=FailurePolicy.BECOME_CURRENT,
+        help_text="What becomes of a build in which documents failed.",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -119,6 +131,15 @@ class KnowledgeBase(models.Model):
             models.CheckConstraint(
                 name="knowledge_base_settings_mode_known",
                 condition=models.Q(settings_mode__in=["recorded", "applied"]),
+            ),
+            models.CheckConstraint(
+                name="knowledge_base_failure_policy_known",
+                condition=models.Q(failure_policy__in=["becomeCurrent", "holdBack"]),
+            ),
+            models.CheckConstraint(
+                name="knowledge_base_paused_has_build",
+                condition=models.Q(build_paused=False)
+                | ~models.Q(content_revision=models.F("settled_revision")),
             ),
         ]
         triggers = [

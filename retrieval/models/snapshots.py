@@ -247,8 +247,8 @@ class SnapshotPin(models.Model):
 class BuildPiece(models.Model):
     """One document of a running build: planned, claimed by one worker at a time, then done.
 
-    Name, metadata and revision are frozen when the build starts. The rows go when it ends;
-    members and extractions keep what matters.
+    Name, metadata, revision and chunking are frozen when the build starts. The rows go when it
+    ends; members and extractions keep what matters.
     """
 
     class State(models.TextChoices):
@@ -261,6 +261,7 @@ class BuildPiece(models.Model):
     revision = models.ForeignKey(DocumentRevision, on_delete=models.PROTECT, related_name="+")
     name = models.CharField(max_length=500)
     metadata = ReceivedJSONField()
+    chunking = models.CharField(max_length=300, help_text="The chunking recipe, canonical JSON.")
     state = models.CharField(max_length=16, choices=State.choices, default=State.WAITING)
     indexed_document = models.ForeignKey(
         IndexedDocument, null=True, on_delete=models.SET_NULL, related_name="+"
@@ -268,7 +269,14 @@ class BuildPiece(models.Model):
     chunks_done = models.PositiveIntegerField(default=0)
     attempts = models.PositiveSmallIntegerField(default=0)
     claim = models.UUIDField(null=True, default=None, help_text="The worker that holds it.")
+    holder = models.CharField(
+        max_length=100, blank=True, help_text="Host and process of that worker, for a person."
+    )
     leased_until = models.DateTimeField(null=True)
+    claimed_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(
+        null=True, help_text="Null also where it had been indexed before the build began."
+    )
     error_code = models.CharField(max_length=64, blank=True)
     error = models.TextField(blank=True)
 

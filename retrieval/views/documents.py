@@ -9,10 +9,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from registry import requests
-from registry.openapi import PAGING, listed, operation, ref
+from registry.openapi import PAGING, in_query, listed, one_of, operation, ref
 from registry.pages import page, page_of_list
 from registry.wire import StrictJSONParser
+from retrieval.build_control import retry_document
+from retrieval.document_states import STATUSES, with_status
 from retrieval.documents import (
+    KEEP,
     add_document,
     delete_document,
     extracted_segments,
@@ -45,15 +48,20 @@ class Documents(KnowledgeBaseView):
         "listDocuments",
         "List the documents of a knowledge base by name",
         tag=_TAG,
-        query=PAGING,
+        query=(
+            in_query("status", one_of(*STATUSES), "Where the newest revision stands."),
+            *PAGING,
+        ),
         answers={200: listed("Document")},
         errors=(404, 422),
     )
     def get(self, request: Request, **_: Any) -> Response:
-        self.query("limit", "cursor")
+        query = self.query("status", "limit", "cursor")
         rows = Document.objects.filter(
             knowledge_base=self.knowledge_base(), deleted_at__isnull=True
         )
+        if "status" in query:
+            rows = with_status(rows, requests.choice(query, "status", STATUSES, default=""))
         return Response(page(request, rows, key=("name", "id"), render=render_documents))
 
     @operation(
@@ -118,7 +126,7 @@ class DocumentDetail(DocumentView):
 
     @operation(
         "updateDocument",
-        "Rename a document, replace its metadata, switch it on or off",
+        "Rename a document, replace its metadata, switch it on or off, cut it its own way",
         tag=_TAG,
         body=ref("DocumentChange"),
         answers={200: ref("Document")},
@@ -127,7 +135,7 @@ class DocumentDetail(DocumentView):
     )
     def patch(self, request: Request, **_: Any) -> Response:
         base, document_id = self.knowledge_base(), self.document_id()
-        body = self.body("name", "metadata", "enabled")
+        body = self.body("name", "metadata", "enabled", "chunking")
 
         def work() -> tuple[int, Any]:
             document = update_document(
@@ -139,6 +147,7 @@ class DocumentDetail(DocumentView):
                 enabled=(
                     requests.boolean(body, "enabled", default=True) if "enabled" in body else None
                 ),
+                chunking=body.get("chunking", KEEP),
             )
             return 200, render_document(document)
 
@@ -159,6 +168,30 @@ class DocumentDetail(DocumentView):
         def work() -> tuple[int, Any]:
             delete_document(actor=self.access.actor, base=base, document_id=document_id)
             return 204, None
+
+        return self.write(work)
+
+
+class RetryDocument(DocumentView):
+    scopes = {"POST": "editor"}
+
+    @operation(
+        "retryDocument",
+        "Try a document again that failed",
+        about="In a build that follows. All that failed are tried again by `reindex`.",
+        tag=_TAG,
+        answers={202: ref("Document")},
+        errors=(404, 409, 422),
+        writes=True,
+    )
+    def post(self, request: Request, **_: Any) -> Response:
+        base, document_id = self.knowledge_base(), self.document_id()
+        self.no_body()
+
+        def work() -> tuple[int, Any]:
+            document = find_document(base, document_id)
+            retry_document(actor=self.access.actor, base=base, document=document)
+            return 202, render_document(document)
 
         return self.write(work)
 

@@ -12,7 +12,7 @@ from registry.errors import Forbidden
 from registry.openapi import PAGING, listed, operation, ref
 from registry.pages import page
 from registry.requests import boolean, path_uuid
-from retrieval.indexing import reindex
+from retrieval.build_control import pause_build, reindex, resume_build
 from retrieval.knowledge_bases import (
     create_knowledge_base,
     delete_knowledge_base,
@@ -150,5 +150,51 @@ class Reindex(KnowledgeBaseView):
         def work() -> tuple[int, Any]:
             reindex(actor=self.access.actor, base=base, reextract=reextract)
             return 202, render_knowledge_base(find(base.pk))
+
+        return self.write(work)
+
+
+class PauseBuild(KnowledgeBaseView):
+    scopes = {"POST": "editor"}
+
+    @operation(
+        "pauseBuild",
+        "Pause the build that is due or running",
+        about="What workers hold is finished and kept; no further document is begun. Changes are "
+        "accepted and wait. Cancelling it ends the pause where no changes wait.",
+        tag=_TAG,
+        answers={200: ref("KnowledgeBase")},
+        errors=(404, 409, 422),
+        writes=True,
+    )
+    def post(self, request: Request, **_: Any) -> Response:
+        base = self.knowledge_base()
+        self.no_body()
+
+        def work() -> tuple[int, Any]:
+            pause_build(actor=self.access.actor, base=base)
+            return 200, render_knowledge_base(find(base.pk))
+
+        return self.write(work)
+
+
+class ResumeBuild(KnowledgeBaseView):
+    scopes = {"POST": "editor"}
+
+    @operation(
+        "resumeBuild",
+        "Let a paused build go on where it stopped",
+        tag=_TAG,
+        answers={200: ref("KnowledgeBase")},
+        errors=(404, 422),
+        writes=True,
+    )
+    def post(self, request: Request, **_: Any) -> Response:
+        base = self.knowledge_base()
+        self.no_body()
+
+        def work() -> tuple[int, Any]:
+            resume_build(actor=self.access.actor, base=base)
+            return 200, render_knowledge_base(find(base.pk))
 
         return self.write(work)

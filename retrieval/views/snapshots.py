@@ -11,7 +11,8 @@ from registry import requests
 from registry.openapi import PAGING, listed, operation, ref
 from registry.pages import page
 from retrieval import questions
-from retrieval.indexing import cancel_build, find_snapshot
+from retrieval.build_control import cancel_build
+from retrieval.indexing import find_snapshot
 from retrieval.models import IndexSnapshot
 from retrieval.rendering import render_snapshot, render_snapshots
 from retrieval.trials import try_question

@@ -41,6 +41,7 @@ def test_upload__file__is_accepted_and_pending(api: CheckedClient, base: Knowled
         "notices": [],
         "enabled": True,
         "metadata": {},
+        "chunking": None,
         "mediaType": "text/markdown",
         "size": len(RETURNS.encode()),
         "pages": None,

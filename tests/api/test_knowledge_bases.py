@@ -41,6 +41,8 @@ def test_create__name_only__has_the_defaults(api: CheckedClient) -> None:
         "currentSnapshot": None,
         "build": None,
         "newerExtractor": None,
+        "lastBuild": None,
+        "failurePolicy": "becomeCurrent",
     }
     assert api.get(f"{BASES}/{body['id']}").json() == body
 
@@ -132,7 +134,14 @@ def test_build__while_it_runs__shows_its_progress(api: CheckedClient) -> None:
     assert build == {
         "snapshot": 1,
         "state": "building",
-        "progress": {"documents": 2, "done": 0, "failed": 0, "chunks": 0, "percent": 0.0},
+        "progress": {
+            "documents": 2,
+            "done": 0,
+            "failed": 0,
+            "chunks": 0,
+            "percent": 0.0,
+            "secondsLeft": None,
+        },
         "paused": False,
     }
 

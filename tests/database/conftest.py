@@ -16,9 +16,10 @@ from agents.models import Agent, AgentVersion
 from agents.tools import call_tool
 from agents.versions import runnable
 from registry.installation import installation_id
+from retrieval.build_control import cancel_build
 from retrieval.evaluation import start_evaluation
 from retrieval.evaluation_questions import save_questions
-from retrieval.indexing import cancel_build, start_build
+from retrieval.indexing import start_build
 from retrieval.knowledge_bases import find, update_knowledge_base
 from retrieval.models import Document, DocumentRevision, IndexSnapshot, KnowledgeBase
 from retrieval.questions import Question

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from retrieval import extractor
+from retrieval.build_control import reindex
 from retrieval.document_states import document_states
 from retrieval.documents import Upload, add_document, extracted_segments
 from retrieval.encoders import encoder_for
 from retrieval.extraction import ExtractionFailed, installed_ocr
 from retrieval.extractor import installed_recipe, read_by_another
-from retrieval.indexing import reindex, start_build
+from retrieval.indexing import start_build
 from retrieval.knowledge_bases import find
 from retrieval.models import Document, Extraction, IndexSnapshot, KnowledgeBase
 from tests import builders
