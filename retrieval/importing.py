@@ -327,6 +327,7 @@ class _Loader:
                 knowledge_base=self.base,
                 name=said["name"],
                 metadata=said["metadata"],
+                chunking=self._own_chunking(said["indexed"]["chunking"]),
                 deleted_at=timezone.now() if taken else None,
             )
             self.imported.documents += 1
@@ -339,6 +340,10 @@ class _Loader:
                 document=said["id"],
             )
         return document, False
+
+    def _own_chunking(self, recipe: str) -> str | None:
+        same = recipe == self.snapshot.chunking
+        return None if same else Chunking.from_recipe(recipe).stored
 
     def _revision(self, document: Document, said: Json) -> tuple[DocumentRevision, bool]:
         wanted = said["revision"]
