@@ -12,9 +12,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
+from agents.answers import resolve
 from agents.models import Agent, AgentVersion
 from agents.replaying import Replay, Replayer
-from agents.resolution import resolve
 from agents.tools import call_tool, retrieve_attached
 from agents.verification import summary, verify_version
 from agents.versions import runnable

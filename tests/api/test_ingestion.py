@@ -246,7 +246,9 @@ def test_ingest__bad_part__is_named_and_nothing_written(
     assert response.json()["errors"][0]["field"] == field
 
 
-def test_ingest__over_a_limit__is_refused_by_name(api: CheckedClient, base: KnowledgeBase, settings: Any) -> None:
+def test_ingest__over_a_limit__is_refused_by_name(
+    api: CheckedClient, base: KnowledgeBase, settings: Any
+) -> None:
     settings.DATA_UPLOAD_MAX_NUMBER_FILES = 2
     many = _ingest(api, base, *((f"{n}.md", "x") for n in range(3)))
     assert_problem(many, 422, "ingest.too_many_files")
