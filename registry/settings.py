@@ -238,6 +238,15 @@ EMBEDDING_MODEL = _text("EMBEDDING_MODEL", "all-MiniLM-L6-v2")
 RERANK_MODEL = _text("RERANK_MODEL")
 MODELS_DIR = Path(_text("MODELS_DIR") or INSTANCE.models_dir)
 
+# -- host copies of snapshots, for search ------------------------------------------------------
+
+HOST_COPIES_DIR = Path(_text("HOST_COPIES_DIR") or INSTANCE.copies_dir)
+# 0: none; every search goes to PostgreSQL.
+HOST_COPIES_DISK_BYTES = _number("HOST_COPIES_DISK_MB", 10_240) * 1024 * 1024
+# Mapped by one process; the pages are shared by all.
+HOST_COPIES_MEMORY_BYTES = _number("HOST_COPIES_MEMORY_MB", 4096) * 1024 * 1024
+HOST_COPIES_LEAST_CHUNKS = _number("HOST_COPIES_LEAST_CHUNKS", 1000, least=1)
+
 # -- Celery ------------------------------------------------------------------------------------
 
 CELERY_BROKER_URL = BROKER_URL

@@ -13,3 +13,7 @@ if settings.SECRET_KEY_IS_MISSING:
     raise ImproperlyConfigured("SECRET_KEY is not set: give every web server the same one.")
 application = get_wsgi_application()
 keep_fresh()
+
+from registry import warm_start  # noqa: E402 - the models exist only from here on
+
+warm_start.begin()

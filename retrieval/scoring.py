@@ -16,19 +16,21 @@ from numpy.typing import NDArray
 from retrieval.vectors import Vector
 
 DECIMALS = 6
+_AT_ONCE = 1024
 
 
 def scores(query: Vector, vectors: Sequence[Vector] | NDArray[np.float32]) -> list[float]:
     """Return the score of each vector, rounded half to even at six decimals."""
-    if not len(vectors):
-        return []
-    matrix = np.asarray(vectors, dtype=np.float32).astype(np.float64)
     question = query.astype(np.float64)
-    total = np.zeros(len(matrix), dtype=np.float64)
-    for position in range(len(question)):
-        total += matrix[:, position] * question[position]
-    # Python's round is correctly rounded; numpy's multiplies first and is not.
-    return [round(value, DECIMALS) + 0.0 for value in total.tolist()]
+    found: list[float] = []
+    for start in range(0, len(vectors), _AT_ONCE):
+        matrix = np.asarray(vectors[start : start + _AT_ONCE], dtype=np.float32)
+        products = matrix.astype(np.float64) * question
+        # Defined as one addition after the other; a plain sum adds in pairs.
+        totals = np.add.accumulate(products, axis=1)[:, -1]
+        # Python's round is correctly rounded; numpy's multiplies first and is not.
+        found += [round(value, DECIMALS) + 0.0 for value in totals.tolist()]
+    return found
 
 
 def confidence(score: float) -> float:

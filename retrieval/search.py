@@ -7,7 +7,8 @@ implements it; tool calls, ``retrieve`` and the test box all come here.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,10 +16,10 @@ from registry.canonical import digest_json, digest_text
 from registry.errors import Conflict, Unavailable
 from registry.fields import dump_received
 from retrieval import reranking
-from retrieval.candidates import Candidate, best
+from retrieval.candidates import Candidate, Ranking, rank, rank_in_database
 from retrieval.digests import vector_digest
 from retrieval.models import IndexSnapshot, KnowledgeBase
-from retrieval.purging import purged_documents
+from retrieval.purge_epochs import PurgedSince, purged_documents
 from retrieval.questions import Question, QuestionVector, vector_again, vector_of
 from retrieval.search_settings import SearchSettings, settings_of
 from retrieval.vectors import Vector
@@ -26,6 +27,8 @@ from retrieval.vectors import Vector
 MOST_RESULTS = 25
 DEFAULT_FLOOR = 0.3
 APPLIED_DEPTH = 100
+
+Ranker = Callable[[IndexSnapshot, Vector, int], Ranking]
 
 # Pinned in every manifest. Score: see retrieval.scoring. The rest is inert until it exists.
 RANKING_RECIPE: dict[str, Any] = {
@@ -110,13 +113,14 @@ def retrieve(target: Target, question: Question) -> Retrieval:
     """
     _require_software(target)
     embedded = vector_of(target.snapshot.model, question, keep=target.published)
-    return _found(target, question, embedded)
+    return _found(target, question, embedded, rank)
 
 
 def retrieve_again(target: Target, question: Question) -> Retrieval:
     """Answer as ``retrieve`` does, from the rows alone: no cache is asked and nothing is written."""
     _require_software(target)
-    return _found(target, question, vector_again(target.snapshot.model, question))
+    embedded = vector_again(target.snapshot.model, question)
+    return _found(target, question, embedded, rank_in_database)
 
 
 def _require_software(target: Target) -> None:
@@ -134,12 +138,14 @@ def _require_software(target: Target) -> None:
         )
 
 
-def _found(target: Target, question: Question, embedded: QuestionVector) -> Retrieval:
+def _found(
+    target: Target, question: Question, embedded: QuestionVector, ranker: Ranker
+) -> Retrieval:
     settings = target.settings
     count, count_source = _count(question, settings)
     floor, floor_source = _floor(question, settings)
     depth = max(count, APPLIED_DEPTH) if settings.applied else count
-    ranked, purged = _ranked(target.snapshot, embedded.vector, depth)
+    ranked, purged = _ranked(ranker, target.snapshot, embedded.vector, depth)
 
     shown = ranked[:count]
     kept = [candidate for candidate in ranked if candidate.confidence >= floor][:count]
@@ -201,14 +207,17 @@ def require_reranker(settings: SearchSettings) -> None:
     reranking.require_available(settings)
 
 
-def _ranked(snapshot: IndexSnapshot, query: Vector, depth: int) -> tuple[list[Candidate], int]:
+def _ranked(
+    ranker: Ranker, snapshot: IndexSnapshot, query: Vector, depth: int
+) -> tuple[list[Candidate], int]:
     """Return the best chunks and how many documents are purged, both of one moment."""
-    ranked = best(snapshot, query, depth)
-    purged = purged_documents(snapshot)
-    if any(candidate.document_id in purged for candidate in ranked):
-        # Purged between the two looks: a purge is never undone, so one more look is enough.
-        return _ranked(snapshot, query, depth)
-    return ranked, len(purged)
+    while True:
+        ranking = ranker(snapshot, query, depth)
+        if ranking.epoch is None:
+            return ranking.candidates, 0
+        # Else something was purged between the two looks.
+        with suppress(PurgedSince):
+            return ranking.candidates, purged_documents(snapshot.pk, ranking.epoch)
 
 
 def count_and_floor(question: Question, settings: SearchSettings) -> tuple[int, float]:

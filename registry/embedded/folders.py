@@ -21,7 +21,7 @@ from registry.embedded.instance import Instance
 _PRIVATE = 0o700
 _PASSABLE = 0o711
 # What a data folder may hold before a server was ever started in it.
-_BEFORE_FIRST_START = frozenset({"models", "static", "logs", "beat", "secret_key"})
+_BEFORE_FIRST_START = frozenset({"models", "static", "logs", "beat", "copies", "secret_key"})
 
 
 def prepare_folders(instance: Instance) -> Account:

@@ -98,6 +98,11 @@ class Instance:
         return self.data_dir / "models"
 
     @property
+    def copies_dir(self) -> Path:
+        """Where copies of snapshots lie for search; may be removed at any time."""
+        return self.data_dir / "copies"
+
+    @property
     def static_dir(self) -> Path:
         return self.data_dir / "static"
 

@@ -284,6 +284,18 @@ class Purge(models.Model):
                 pgtrigger.Insert,
                 "NEW.transaction_id = pg_current_xact_id()::text::bigint;",
             ),
+            guard(
+                "begins_epoch",
+                pgtrigger.Insert,
+                """
+                UPDATE retrieval_knowledgebase SET purge_epoch = gen_random_uuid()
+                WHERE id = (
+                    SELECT d.knowledge_base_id FROM retrieval_documentrevision AS r
+                    JOIN retrieval_document AS d ON d.id = r.document_id
+                    WHERE r.id = NEW.revision_id
+                );
+                """,
+            ),
             at_commit(
                 "erases_whole",
                 pgtrigger.Insert,

@@ -100,6 +100,9 @@ class KnowledgeBase(models.Model):
         default=FailurePolicy.BECOME_CURRENT,
         help_text="What becomes of a build in which documents failed.",
     )
+    purge_epoch = models.UUIDField(
+        null=True, editable=False, help_text="Another after each purge; set by a trigger."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
