@@ -31,7 +31,7 @@ class PurgedSince(Exception):
 
 
 @lru_cache(maxsize=4096)
-def purged_documents(snapshot_id: int, epoch: uuid.UUID) -> int:
+def count_purged(snapshot_id: int, epoch: uuid.UUID) -> int:
     """Return how many documents of a snapshot were purged up to ``epoch``.
 
     Raises ``PurgedSince`` where that is not the present one.

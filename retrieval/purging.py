@@ -29,6 +29,7 @@ from retrieval.models import (
     Document,
     DocumentRevision,
     Extraction,
+    IndexSnapshot,
     KnowledgeBase,
     PendingVector,
     Purge,
@@ -108,6 +109,15 @@ def purge_document(
         if DocumentRevision.objects.filter(document=document, content__isnull=False).exists():
             _erase(actor, locked, document, reason)
     return _described(document, access)
+
+
+def purged_documents(snapshot: IndexSnapshot) -> frozenset[uuid.UUID]:
+    """Return the documents of ``snapshot`` whose contents were purged."""
+    return frozenset(
+        Purge.objects.filter(
+            revision__extractions__indexed__memberships__snapshot=snapshot
+        ).values_list("revision__document", flat=True)
+    )
 
 
 def is_purged(document_id: uuid.UUID) -> bool:

@@ -19,7 +19,7 @@ from retrieval import reranking
 from retrieval.candidates import Candidate, Ranking, rank, rank_in_database
 from retrieval.digests import vector_digest
 from retrieval.models import IndexSnapshot, KnowledgeBase
-from retrieval.purge_epochs import PurgedSince, purged_documents
+from retrieval.purge_epochs import PurgedSince, count_purged
 from retrieval.questions import Question, QuestionVector, vector_again, vector_of
 from retrieval.search_settings import SearchSettings, settings_of
 from retrieval.vectors import Vector
@@ -217,7 +217,7 @@ def _ranked(
             return ranking.candidates, 0
         # Else something was purged between the two looks.
         with suppress(PurgedSince):
-            return ranking.candidates, purged_documents(snapshot.pk, ranking.epoch)
+            return ranking.candidates, count_purged(snapshot.pk, ranking.epoch)
 
 
 def count_and_floor(question: Question, settings: SearchSettings) -> tuple[int, float]:
