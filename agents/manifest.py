@@ -105,6 +105,6 @@ def _knowledge_base(target: Target) -> dict[str, Any]:
         "name": target.name,
         "embeddingModel": {"name": model.name, "fingerprint": model.fingerprint},
         "snapshotDigest": target.snapshot.digest,
-        "settings": target.settings.as_json(),
+        "settings": target.settings.pinned_json(),
         "rankingRecipe": target.recipe,
     }

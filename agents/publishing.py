@@ -111,10 +111,9 @@ def _targets(
             )
     if not accept_outdated:
         _refuse_outdated(bases)
-    targets = {base.pk: search.current_target(base) for base in bases}
-    for target in targets.values():
-        search.require_reranker(target.settings)
-    return targets
+    for base in bases:
+        search.require_reranker(base)
+    return {base.pk: search.current_target(base) for base in bases}
 
 
 def _refuse_outdated(bases: list[KnowledgeBase]) -> None:

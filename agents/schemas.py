@@ -30,7 +30,7 @@ from registry.openapi import (
     ref,
     request,
 )
-from retrieval.schemas import QUESTION, QUESTION_OPTIONAL, RETRIEVAL
+from retrieval.schemas import QUESTION, QUESTION_OPTIONAL, RETRIEVAL, RETRIEVAL_OPTIONAL
 
 Schema = dict[str, Any]
 
@@ -350,7 +350,7 @@ components(
             "groups": array(
                 {
                     "oneOf": [
-                        record({"label": STRING, **RETRIEVAL}, optional=["purged"]),
+                        record({"label": STRING, **RETRIEVAL}, optional=RETRIEVAL_OPTIONAL),
                         record(
                             {"knowledgeBase": ref("KnowledgeBaseName"), "error": ref("Problem")},
                             about="A knowledge base that failed; the others' results stand.",
@@ -371,7 +371,7 @@ components(
         },
         optional=["version", "alias", *QUESTION_OPTIONAL, "conversationId", "context"],
     ),
-    Called=record({**RETRIEVAL, "traceId": UUID}, optional=["purged"]),
+    Called=record({**RETRIEVAL, "traceId": UUID}, optional=RETRIEVAL_OPTIONAL),
     Replay=record(
         {
             "identical": BOOLEAN,

@@ -50,6 +50,7 @@ class Candidate:
     page: int | None
     section: str | None
     truncated: bool
+    rerank_score: float | None = None
 
     @property
     def confidence(self) -> float:

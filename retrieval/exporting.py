@@ -6,6 +6,7 @@ chunks, vectors. What was purged goes as purged: digests, no content.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
@@ -153,6 +154,11 @@ def _documents(snapshot: IndexSnapshot) -> Iterator[dict[str, Any]]:
                 "chunking": indexed.chunking,
                 "digest": indexed.digest,
                 "chunks": indexed.chunk_count,
+                "termStatistics": (
+                    None
+                    if indexed.term_statistics is None
+                    else b64encode(indexed.term_statistics).decode()
+                ),
             },
             "purges": (
                 [

@@ -9,6 +9,7 @@ afterwards, by ``retrieval.verification``, that the rows are what their digests 
 from __future__ import annotations
 
 import uuid
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -429,6 +430,8 @@ class _Loader:
         self._copy_chunks(indexed, rows, has_vectors=has_vectors, keep=revision.content is not None)
         indexed.digest = wanted["digest"]
         indexed.chunk_count = count
+        if wanted["termStatistics"] is not None:
+            indexed.term_statistics = b64decode(wanted["termStatistics"], validate=True)
         indexed.sealed = True
         indexed.save()
         self.imported.indexed += 1

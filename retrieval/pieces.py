@@ -26,6 +26,7 @@ from retrieval.digests import (
 )
 from retrieval.encoders import Encoder, encoder_for
 from retrieval.extractor import RevisionGone, extraction_of, segments_of
+from retrieval.lexical import document_statistics
 from retrieval.models import (
     BuildPiece,
     Chunk,
@@ -140,6 +141,7 @@ def _index(
             ),
         )
         indexed.chunk_count = len(parts)
+        indexed.term_statistics = document_statistics(part.text for part in parts)
         indexed.sealed = True
         indexed.save()
     if len(parts) > PART:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from registry.errors import Invalid
 from retrieval import reranking
 from retrieval.candidates import Candidate, best
 from retrieval.questions import Question, vector_of
-from retrieval.search import RANKING_RECIPE, Target
+from retrieval.search import APPLIED_DEPTH, RANKING_RECIPE, Target
 from retrieval.search_settings import SearchSettings
 
 Ranking = Literal["dense", "reranked"]
@@ -28,7 +27,7 @@ def recipe_of(ranking: Ranking) -> dict[str, Any]:
     """Return what decides the order. Raises Invalid where the ranking cannot run here."""
     if ranking == "reranked":
         reranking.require_available(SearchSettings(rerank_enabled=True, settings_mode="applied"))
-        raise Invalid("There is no reranker.", code="reranker.not_configured")
+        return {**RANKING_RECIPE, **reranking.recipe()}
     return dict(RANKING_RECIPE)
 
 
@@ -37,7 +36,11 @@ def ranked(target: Target, question: Question, depth: int, ranking: Ranking) -> 
 
     Raises Unavailable where the model is missing, Invalid where the ranking cannot run here.
     """
-    if ranking != "dense":
-        recipe_of(ranking)
+    recipe = recipe_of(ranking)
     vector = vector_of(target.snapshot.model, question, keep=target.published).vector
-    return best(target.snapshot, vector, depth)
+    candidates = best(target.snapshot, vector, max(depth, APPLIED_DEPTH))
+    # A search reranks the best 100; what lies deeper follows by its score.
+    first = reranking.in_order(
+        recipe, target.snapshot, question, candidates[:APPLIED_DEPTH], wanted=APPLIED_DEPTH
+    )
+    return [*first, *candidates[APPLIED_DEPTH:]][:depth]

@@ -1,9 +1,46 @@
-"""Rerankers that can run here. There is none yet: asking for one is refused, never ignored."""
+"""Giving candidates another order: by fused scores (built in), or by a cross-encoder.
+
+Which of the two, with all its parameters, is pinned in the ranking recipe of a version. The
+setting ``RERANK_MODEL`` names a cross-encoder; without it the built-in one is used.
+"""
 
 from __future__ import annotations
 
-from registry.errors import FieldError, Invalid
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+
+from registry.errors import FieldError, Invalid, Unavailable
+from retrieval import fusion, lexical
+from retrieval.candidates import Candidate
+from retrieval.encoders import cross_encoder_for
+from retrieval.models import Chunk, IndexSnapshot, RerankScore
+from retrieval.questions import Question
 from retrieval.search_settings import SearchSettings
+
+
+def recipe() -> dict[str, Any]:
+    """Return the members ``fusion`` and ``reranker`` of a ranking recipe as configured now.
+
+    Raises Unavailable (``reranker.not_available``) where ``RERANK_MODEL`` names one that cannot
+    run.
+    """
+    if not settings.RERANK_MODEL:
+        return {"fusion": fusion.RECIPE, "reranker": None}
+    model = cross_encoder_for(settings.RERANK_MODEL)
+    return {
+        "fusion": None,
+        "reranker": {"name": model.name, "fingerprint": model.fingerprint},
+    }
+
+
+def is_known(recipe: dict[str, Any]) -> bool:
+    """Say whether this software can rank by these ``fusion`` and ``reranker`` members."""
+    return recipe["fusion"] in (None, fusion.RECIPE)
 
 
 def require_available(settings: SearchSettings) -> None:
@@ -11,16 +48,140 @@ def require_available(settings: SearchSettings) -> None:
 
     In mode ``recorded`` the setting is stored and has no effect, so nothing is asked for.
     """
-    if settings.applied and settings.rerank_enabled:
+    if not (settings.applied and settings.rerank_enabled):
+        return
+    try:
+        recipe()
+    except Unavailable as error:
         raise Invalid(
-            "rerankEnabled acts in settingsMode “applied”, and no reranker is configured.",
+            f"rerankEnabled acts in settingsMode “applied”, and no reranker can run: "
+            f"{error.detail}",
             code="reranker.not_configured",
             errors=[
                 FieldError(
                     field="settings.rerankEnabled",
                     value=True,
-                    message="no reranker is configured",
+                    message="no reranker can run",
                     allowed=[False],
                 )
             ],
+        ) from error
+
+
+def in_order(
+    recipe: dict[str, Any],
+    snapshot: IndexSnapshot,
+    question: Question,
+    ranked: Sequence[Candidate],
+    *,
+    wanted: int,
+    again: bool = False,
+) -> list[Candidate]:
+    """Return the first ``wanted`` of ``ranked`` (all best, in rank order) as the recipe orders them.
+
+    Where it reranks they carry their ``rerank_score``. Lexical evidence is weighed by how it is
+    spread over all of ``ranked``, so that a floor changes no score. With ``again`` no cache is
+    asked and nothing is written. Raises Unavailable (``reranker.not_available``, naming it) where
+    a score is not recorded yet and the pinned cross-encoder is not installed.
+    """
+    if recipe["reranker"] is not None:
+        scores = _cross_encoded(recipe["reranker"], question, ranked[:wanted], record=not again)
+    elif recipe["fusion"] is not None:
+        scores = _fused(snapshot, question, ranked, again=again)
+    else:
+        return list(ranked[:wanted])
+    reranked = [
+        (score, replace(candidate, rerank_score=score))
+        for candidate, score in zip(ranked[:wanted], scores, strict=False)
+    ]
+    # Stable: equal rerank scores keep the one order of scoring.
+    return [one for _, one in sorted(reranked, key=lambda pair: -pair[0])]
+
+
+def _fused(
+    snapshot: IndexSnapshot, question: Question, ranked: Sequence[Candidate], *, again: bool
+) -> list[float]:
+    asked = lexical.terms(question.query)
+    collection = (_statistics.__wrapped__ if again else _statistics)(snapshot.pk)
+    covered = lexical.evidence(
+        asked, [lexical.terms(candidate.text) for candidate in ranked], collection
+    )
+    return fusion.fused([candidate.score for candidate in ranked], covered, len(set(asked)))
+
+
+@lru_cache(maxsize=64)
+def _statistics(snapshot_id: int) -> lexical.TermStatistics:
+    """Return the term statistics of a snapshot, which never change; kept in process."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT i.id, i.term_statistics FROM retrieval_snapshotmember AS m
+            JOIN retrieval_indexeddocument AS i ON i.id = m.indexed_document_id
+            WHERE m.snapshot_id = %s
+            """,
+            [snapshot_id],
         )
+        rows = cursor.fetchall()
+    return lexical.TermStatistics.of(
+        _counted_now(indexed_id) if packed is None else bytes(packed) for indexed_id, packed in rows
+    )
+
+
+def _counted_now(indexed_id: int) -> bytes:
+    """Return the statistics of a document that was indexed before they were kept."""
+    texts = Chunk.objects.filter(indexed_document=indexed_id, text__isnull=False)
+    return lexical.document_statistics(
+        texts.order_by("ordinal").values_list("text", flat=True)  # type: ignore[arg-type]
+    )
+
+
+def _cross_encoded(
+    pinned: dict[str, Any], question: Question, candidates: Sequence[Candidate], *, record: bool
+) -> list[float]:
+    """Return the recorded scores; those that are missing are recorded first, if ``record``."""
+    scores = _recorded(pinned["fingerprint"], question, candidates)
+    missing = {one.chunk: one.text for one in candidates if one.chunk not in scores}
+    if missing:
+        model = _installed(pinned)
+        new = {digest: model.score(question.query, text) for digest, text in missing.items()}
+        if not record:
+            return [{**scores, **new}[candidate.chunk] for candidate in candidates]
+        RerankScore.objects.bulk_create(
+            (
+                RerankScore(
+                    reranker=pinned["fingerprint"],
+                    query_digest=question.digest,
+                    chunk_digest=digest,
+                    score=score,
+                    provenance=model.provenance,
+                )
+                for digest, score in new.items()
+            ),
+            ignore_conflicts=True,
+        )
+        scores = _recorded(pinned["fingerprint"], question, candidates)
+    return [scores[candidate.chunk] for candidate in candidates]
+
+
+def _installed(pinned: dict[str, Any]) -> Any:
+    model = cross_encoder_for(settings.RERANK_MODEL or pinned["name"])
+    if model.fingerprint != pinned["fingerprint"]:
+        raise Unavailable(
+            f"The reranker {pinned['name']!r} that this was published with is not installed; "
+            f"{model.name!r} has other weights.",
+            code="reranker.not_available",
+            reranker=pinned["name"],
+            fingerprint=pinned["fingerprint"],
+        )
+    return model
+
+
+def _recorded(
+    fingerprint: str, question: Question, candidates: Sequence[Candidate]
+) -> dict[str, float]:
+    rows = RerankScore.objects.filter(
+        reranker=fingerprint,
+        query_digest=question.digest,
+        chunk_digest__in=[candidate.chunk for candidate in candidates],
+    )
+    return dict(rows.values_list("chunk_digest", "score"))

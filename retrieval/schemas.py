@@ -59,9 +59,13 @@ _SETTINGS: dict[str, Schema] = {
         "description": "In characters.",
     },
     "rerankEnabled": BOOLEAN,
+    "diversityEnabled": {
+        "type": "boolean",
+        "description": "Passages that repeat one ranked before them are left out.",
+    },
     "settingsMode": {
         "enum": ["recorded", "applied"],
-        "description": "In `recorded`, only `defaultTopK` acts; in `applied` all four do.",
+        "description": "In `recorded`, only `defaultTopK` acts; in `applied` all of them do.",
     },
 }
 _FAILURE_POLICY: Schema = {
@@ -92,6 +96,7 @@ QUESTION: dict[str, Schema] = {
 QUESTION_OPTIONAL = ["topK", "confidenceThreshold"]
 
 # What every answer from one knowledge base has.
+RETRIEVAL_OPTIONAL = ["dropped", "purged"]
 RETRIEVAL: dict[str, Schema] = {
     "results": array(ref("Passage")),
     "knowledgeBase": ref("KnowledgeBaseName"),
@@ -105,6 +110,10 @@ RETRIEVAL: dict[str, Schema] = {
         {"count": COUNT, "best": nullable(NUMBER)},
         about="Of the topK best: how many were under the floor, and the best of those.",
     ),
+    "dropped": record(
+        {"nearDuplicates": COUNT, "maxContextLength": COUNT},
+        about="What diversity and maxContextLength left out; absent in mode `recorded`.",
+    ),
     "purged": record({"documents": COUNT}, about="Absent where nothing was purged."),
     "receipt": {**DIGEST, "description": "Equal receipts, equal results."},
 }
@@ -116,6 +125,7 @@ _PASSAGE: dict[str, Schema] = {
     "metadata": ANY_OBJECT,
     "confidence": CONFIDENCE,
     "truncated": BOOLEAN,
+    "rerankScore": {**NUMBER, "description": "Gives the order; absent without reranking."},
     "chunk": DIGEST,
 }
 _SNAPSHOT_IN_SHORT: dict[str, Schema] = {
@@ -443,8 +453,8 @@ components(
         about="What a purge erased; of the first one, where it was purged before.",
     ),
     Segment=record({"page": nullable(INTEGER), "section": nullable(STRING), "text": STRING}),
-    Passage=record(_PASSAGE),
-    Candidate=record({**_PASSAGE, "kept": BOOLEAN}),
+    Passage=record(_PASSAGE, optional=["rerankScore"]),
+    Candidate=record({**_PASSAGE, "kept": BOOLEAN}, optional=["rerankScore"]),
     Applied=record(
         {
             "value": ANY,
@@ -465,7 +475,7 @@ components(
                 "description": "The topK best, kept or not.",
             },
         },
-        optional=["purged"],
+        optional=RETRIEVAL_OPTIONAL,
     ),
     Trace=record(
         {

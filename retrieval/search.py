@@ -15,7 +15,7 @@ from typing import Any
 from registry.canonical import digest_json, digest_text
 from registry.errors import Conflict, Unavailable
 from registry.fields import dump_received
-from retrieval import reranking
+from retrieval import diversity, reranking
 from retrieval.candidates import Candidate, Ranking, rank, rank_in_database
 from retrieval.digests import vector_digest
 from retrieval.models import IndexSnapshot, KnowledgeBase
@@ -30,7 +30,8 @@ APPLIED_DEPTH = 100
 
 Ranker = Callable[[IndexSnapshot, Vector, int], Ranking]
 
-# Pinned in every manifest. Score: see retrieval.scoring. The rest is inert until it exists.
+# Pinned in every manifest. Score: see retrieval.scoring. The last three are null unless the
+# settings ask for them in mode “applied”.
 RANKING_RECIPE: dict[str, Any] = {
     "score": "cosine-f64-index-order-round6/1",
     "floor": "on-returned-confidence/1",
@@ -57,7 +58,11 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retrieval:
-    """What was found. ``results`` are plain JSON, ready to return; ``candidates`` the topK best."""
+    """What was found. ``results`` are plain JSON, ready to return.
+
+    ``candidates`` are those behind the results, in their order, then the others of the topK best
+    by score. ``dropped`` counts what the rules of mode “applied” left out besides the floor.
+    """
 
     target: Target
     question: Question
@@ -65,6 +70,7 @@ class Retrieval:
     results: list[dict[str, Any]]
     applied: dict[str, Any]
     below_threshold: dict[str, Any]
+    dropped: dict[str, int] | None
     purged_documents: int
     receipt: str
     candidates: Sequence[Candidate]
@@ -80,6 +86,8 @@ class Retrieval:
         }
         if self.purged_documents:
             answer["purged"] = {"documents": self.purged_documents}
+        if self.dropped is not None:
+            answer["dropped"] = self.dropped
         answer["receipt"] = self.receipt
         return answer
 
@@ -111,35 +119,25 @@ def retrieve(target: Target, question: Question) -> Retrieval:
 
     Raises Unavailable where the model (for a new question) or the pinned reranker is missing.
     """
-    _require_software(target)
+    _require_known(target.recipe)
     embedded = vector_of(target.snapshot.model, question, keep=target.published)
     return _found(target, question, embedded, rank)
 
 
 def retrieve_again(target: Target, question: Question) -> Retrieval:
     """Answer as ``retrieve`` does, from the rows alone: no cache is asked and nothing is written."""
-    _require_software(target)
+    _require_known(target.recipe)
     embedded = vector_again(target.snapshot.model, question)
-    return _found(target, question, embedded, rank_in_database)
-
-
-def _require_software(target: Target) -> None:
-    settings = target.settings
-    if target.recipe != RANKING_RECIPE:
-        raise Unavailable(
-            "This version was published with another ranking recipe than this software has.",
-            code="ranking.recipe_not_available",
-            recipe=target.recipe,
-        )
-    if settings.applied and settings.rerank_enabled:
-        raise Unavailable(
-            "The reranker that this was published with is not installed.",
-            code="reranker.not_available",
-        )
+    return _found(target, question, embedded, rank_in_database, again=True)
 
 
 def _found(
-    target: Target, question: Question, embedded: QuestionVector, ranker: Ranker
+    target: Target,
+    question: Question,
+    embedded: QuestionVector,
+    ranker: Ranker,
+    *,
+    again: bool = False,
 ) -> Retrieval:
     settings = target.settings
     count, count_source = _count(question, settings)
@@ -148,10 +146,17 @@ def _found(
     ranked, purged = _ranked(ranker, target.snapshot, embedded.vector, depth)
 
     shown = ranked[:count]
-    kept = [candidate for candidate in ranked if candidate.confidence >= floor][:count]
+    # Best first, so what reaches the floor is the beginning.
+    above = sum(candidate.confidence >= floor for candidate in ranked)
+    kept = reranking.in_order(
+        target.recipe, target.snapshot, question, ranked, wanted=above, again=again
+    )
+    unrepeated = _unrepeated(kept) if target.recipe["diversity"] else kept
+    counted = unrepeated[:count]
+    fitting = counted
     if settings.applied and settings.max_context_length is not None:
-        kept = _fitting(kept, settings.max_context_length)
-    results = [passage_of(candidate) for candidate in kept]
+        fitting = _fitting(counted, settings.max_context_length)
+    results = [passage_of(candidate) for candidate in fitting]
     below = [candidate.confidence for candidate in shown if candidate.confidence < floor]
     below_threshold = {"count": len(below), "best": below[0] if below else None}
 
@@ -163,6 +168,9 @@ def _found(
         "maxContextLength": {"value": settings.max_context_length, "source": acts},
         "rerankEnabled": {"value": settings.rerank_enabled, "source": acts},
     }
+    # Answers are older than this setting: where it is off they stay as they were.
+    if settings.diversity_enabled:
+        applied["diversityEnabled"] = {"value": True, "source": acts}
     if embedded.truncated:
         applied["queryTokens"] = {"value": target.snapshot.model.max_tokens, "source": "cap"}
     return Retrieval(
@@ -172,6 +180,14 @@ def _found(
         results=results,
         applied=applied,
         below_threshold=below_threshold,
+        dropped=(
+            {
+                "nearDuplicates": len(kept) - len(unrepeated),
+                "maxContextLength": len(counted) - len(fitting),
+            }
+            if settings.applied
+            else None
+        ),
         purged_documents=purged,
         receipt=receipt_of(
             snapshot_digest=target.snapshot.digest,
@@ -181,7 +197,7 @@ def _found(
             below_threshold=below_threshold,
             purged_documents=purged,
         ),
-        candidates=shown,
+        candidates=[*fitting, *_others(shown, fitting)],
     )
 
 
@@ -193,18 +209,20 @@ def current_target(base: KnowledgeBase) -> Target:
             code="knowledge_base.no_snapshot",
             knowledgeBase=str(base.pk),
         )
+    settings = settings_of(base)
     return Target(
         knowledge_base_id=base.pk,
         name=base.name,
         snapshot=base.current_snapshot,
-        settings=settings_of(base),
+        settings=settings,
+        recipe=_recipe_for(settings),
         published=False,
     )
 
 
-def require_reranker(settings: SearchSettings) -> None:
-    """Raise Invalid (``reranker.not_configured``) where settings need a reranker that is missing."""
-    reranking.require_available(settings)
+def require_reranker(base: KnowledgeBase) -> None:
+    """Raise Invalid (``reranker.not_configured``) where ``base`` needs a reranker that is missing."""
+    reranking.require_available(settings_of(base))
 
 
 def _ranked(
@@ -223,6 +241,41 @@ def _ranked(
 def count_and_floor(question: Question, settings: SearchSettings) -> tuple[int, float]:
     """Return how many results a question gets at most, and above which confidence."""
     return _count(question, settings)[0], _floor(question, settings)[0]
+
+
+def _recipe_for(settings: SearchSettings) -> dict[str, Any]:
+    recipe = dict(RANKING_RECIPE)
+    if settings.applied and settings.rerank_enabled:
+        recipe.update(reranking.recipe())
+    if settings.applied and settings.diversity_enabled:
+        recipe["diversity"] = diversity.RECIPE
+    return recipe
+
+
+def _require_known(recipe: dict[str, Any]) -> None:
+    """Raise Unavailable where this software would not rank by ``recipe`` to the letter."""
+    known = (
+        recipe.keys() == RANKING_RECIPE.keys()
+        and all(recipe[key] == RANKING_RECIPE[key] for key in ("score", "floor"))
+        and reranking.is_known(recipe)
+        and recipe["diversity"] in (None, diversity.RECIPE)
+    )
+    if not known:
+        raise Unavailable(
+            "This version was published with another ranking recipe than this software has.",
+            code="ranking.recipe_not_available",
+            recipe=recipe,
+        )
+
+
+def _unrepeated(ranked: Sequence[Candidate]) -> list[Candidate]:
+    repeated = diversity.repeats([candidate.text for candidate in ranked])
+    return [one for one, again in zip(ranked, repeated, strict=True) if not again]
+
+
+def _others(shown: Sequence[Candidate], kept: Sequence[Candidate]) -> list[Candidate]:
+    keys = {candidate.rank_key for candidate in kept}
+    return [candidate for candidate in shown if candidate.rank_key not in keys]
 
 
 def _count(question: Question, settings: SearchSettings) -> tuple[int, str]:
@@ -272,12 +325,14 @@ def traced_result(result: dict[str, Any]) -> dict[str, Any]:
         traced["metadataDigest"] = digest_text(dump_received(result["metadata"]))
     if result["truncated"]:
         traced["truncated"] = True
+    if "rerankScore" in result:
+        traced["rerankScore"] = result["rerankScore"]
     return traced
 
 
 def passage_of(candidate: Candidate) -> dict[str, Any]:
     """Return a candidate as an answer shows it: the passage and what a citation needs."""
-    return {
+    passage: dict[str, Any] = {
         "passage": candidate.text,
         "document": {
             "id": str(candidate.document_id),
@@ -291,6 +346,9 @@ def passage_of(candidate: Candidate) -> dict[str, Any]:
         "truncated": candidate.truncated,
         "chunk": candidate.chunk,
     }
+    if candidate.rerank_score is not None:
+        passage["rerankScore"] = candidate.rerank_score
+    return passage
 
 
 def receipt_of(

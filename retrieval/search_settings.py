@@ -1,4 +1,4 @@
-"""The four retrieval settings of a knowledge base, and whether each acts or is only recorded."""
+"""The retrieval settings of a knowledge base, and whether each acts or is only recorded."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ SETTING_COLUMNS = (
     "similarity_threshold",
     "max_context_length",
     "rerank_enabled",
+    "diversity_enabled",
     "settings_mode",
 )
 _MEMBERS = (
@@ -22,6 +23,7 @@ _MEMBERS = (
     "similarityThreshold",
     "maxContextLength",
     "rerankEnabled",
+    "diversityEnabled",
     "settingsMode",
 )
 MODES = ("recorded", "applied")
@@ -35,11 +37,12 @@ class SearchSettings:
     similarity_threshold: float | None = None
     max_context_length: int | None = None
     rerank_enabled: bool = False
+    diversity_enabled: bool = False
     settings_mode: str = "recorded"
 
     @property
     def applied(self) -> bool:
-        """Say whether threshold, context length and reranking act."""
+        """Say whether threshold, context length, reranking and diversity act."""
         return self.settings_mode == "applied"
 
     def as_json(self) -> dict[str, Any]:
@@ -47,13 +50,24 @@ class SearchSettings:
             zip(_MEMBERS, (getattr(self, column) for column in SETTING_COLUMNS), strict=True)
         )
 
+    def pinned_json(self) -> dict[str, Any]:
+        """Return the settings as a manifest holds them; diversity only where it is on.
+
+        Manifests are older than that setting, and one without it keeps its digest.
+        """
+        pinned = self.as_json()
+        if not self.diversity_enabled:
+            del pinned["diversityEnabled"]
+        return pinned
+
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> SearchSettings:
-        """Return the settings that a manifest holds."""
+        """Return the settings that a manifest or an evaluation holds."""
         return cls(
             **{
                 column: value[member]
                 for member, column in zip(_MEMBERS, SETTING_COLUMNS, strict=True)
+                if member in value
             }
         )
 
@@ -65,6 +79,7 @@ class SearchSettings:
             "similarityThreshold": acts,
             "maxContextLength": acts,
             "rerankEnabled": acts,
+            "diversityEnabled": acts,
         }
 
 
@@ -104,6 +119,10 @@ def read_settings(value: object, before: SearchSettings) -> SearchSettings:
         )
     if "rerankEnabled" in value:
         changes["rerank_enabled"] = requests.boolean(body, "settings.rerankEnabled", default=False)
+    if "diversityEnabled" in value:
+        changes["diversity_enabled"] = requests.boolean(
+            body, "settings.diversityEnabled", default=False
+        )
     if "settingsMode" in value:
         changes["settings_mode"] = requests.choice(
             body, "settings.settingsMode", MODES, default="recorded"

@@ -17,7 +17,8 @@ def try_question(
 ) -> dict[str, Any]:
     """Return what ``question`` finds in a snapshot (default: the current), with its candidates.
 
-    ``candidates`` are the topK best, each with ``kept``. The settings are those of now. Leaves no
+    ``candidates`` are what was kept, in its order, and what else is among the topK best, each with
+    ``kept``. The settings are those of now. Leaves no
     trace. Raises NotFound for an unknown snapshot, Conflict (``snapshot.not_ready``,
     ``knowledge_base.no_snapshot``), and what ``search.retrieve`` raises.
     """
@@ -26,8 +27,6 @@ def try_question(
         **found.as_json(),
         "traceId": None,
         "candidates": [
-            # What is kept is the beginning of the ranking: every rule that leaves out, leaves
-            # out from some rank on.
             {**search.passage_of(candidate), "kept": position < len(found.results)}
             for position, candidate in enumerate(found.candidates)
         ],

@@ -23,6 +23,7 @@ from retrieval.digests import (
     vector_digest,
 )
 from retrieval.extractor import segments_of
+from retrieval.lexical import document_statistics
 from retrieval.models import IndexedDocument, IndexSnapshot, SnapshotMember
 from retrieval.purging import is_purged
 from retrieval.segments import joined_text
@@ -189,6 +190,7 @@ def _verify_as_read(indexed: IndexedDocument, name: str) -> VerifiedPart:
     sealed: list[tuple[str, str]] = []
     checks += [
         lambda: _verify_chunks(indexed, name, text, sealed),
+        lambda: None if purged else _verify_terms(indexed, name),
         lambda: _same("its number of chunks", indexed.chunk_count, len(sealed), name),
         lambda: _same(
             "its digest",
@@ -256,6 +258,19 @@ def _verify_chunks(
             if difference is not None:
                 return difference
     return None
+
+
+def _verify_terms(indexed: IndexedDocument, name: str) -> Difference | None:
+    """Reranking reads these, so a flipped byte in them could change an order."""
+    if indexed.term_statistics is None:
+        return None
+    texts = indexed.chunks.order_by("ordinal").values_list("text", flat=True)
+    return _same(
+        "its term statistics",
+        digest_bytes(bytes(indexed.term_statistics)),
+        digest_bytes(document_statistics(text or "" for text in texts)),
+        name,
+    )
 
 
 def _text_digest(passage: str | None) -> str | None:

@@ -28,6 +28,7 @@ KNOWLEDGE_BASE_FIELDS: Mapping[str, str] = {
     "settings.similarityThreshold": "similarity_threshold",
     "settings.maxContextLength": "max_context_length",
     "settings.rerankEnabled": "rerank_enabled",
+    "settings.diversityEnabled": "diversity_enabled",
     "settings.settingsMode": "settings_mode",
 }
 DOCUMENT_FIELDS: Mapping[str, str] = {
@@ -82,11 +83,12 @@ class KnowledgeBaseForm(forms.Form):
     )
     max_context_length = forms.IntegerField(required=False, widget=_number(min=500, max=16000))
     rerank_enabled = forms.BooleanField(required=False, label="Reranking")
+    diversity_enabled = forms.BooleanField(required=False, label="Diversity")
     settings_mode = forms.ChoiceField(
         choices=[(mode, mode) for mode in MODES],
         help_text=(
-            "<b>recorded</b>: only Default top K is read, the three below it are kept and have no "
-            "effect. <b>applied</b>: all four act on every search."
+            "<b>recorded</b>: only Default top K is read, the others are kept and have no "
+            "effect. <b>applied</b>: all of them act on every search."
         ),
     )
 
@@ -121,6 +123,10 @@ class KnowledgeBaseForm(forms.Form):
                 "Candidates are put into a better order; confidences stay. "
                 + _tag(effect["rerankEnabled"])
             ),
+            "diversity_enabled": (
+                "Passages that repeat one ranked before them (overlaps, boilerplate) are left out. "
+                + _tag(effect["diversityEnabled"])
+            ),
         }
         for name, text in texts.items():
             self.fields[name].help_text = text
@@ -141,6 +147,7 @@ class KnowledgeBaseForm(forms.Form):
             "similarity_threshold": base.similarity_threshold,
             "max_context_length": base.max_context_length,
             "rerank_enabled": base.rerank_enabled,
+            "diversity_enabled": base.diversity_enabled,
             "settings_mode": base.settings_mode,
         }
 
@@ -161,6 +168,7 @@ class KnowledgeBaseForm(forms.Form):
                 "similarityThreshold": typed["similarity_threshold"],
                 "maxContextLength": typed["max_context_length"],
                 "rerankEnabled": typed["rerank_enabled"],
+                "diversityEnabled": typed["diversity_enabled"],
                 "settingsMode": typed["settings_mode"],
             },
         }

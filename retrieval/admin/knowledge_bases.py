@@ -59,6 +59,7 @@ _FORM_GROUPS = (
             "similarity_threshold",
             "max_context_length",
             "rerank_enabled",
+            "diversity_enabled",
         ],
         "Each says whether it is read or only recorded. Published versions keep the settings that "
         "they were published with.",

@@ -20,6 +20,7 @@ _SETTINGS = (
     ("similarityThreshold", "Similarity threshold", "0 to 1"),
     ("maxContextLength", "Max context length", "500 to 16,000 characters"),
     ("rerankEnabled", "Reranking", "on or off"),
+    ("diversityEnabled", "Diversity", "on or off"),
 )
 
 

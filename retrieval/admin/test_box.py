@@ -27,13 +27,15 @@ _NAMES = {
     "similarityThreshold": "Similarity threshold",
     "maxContextLength": "Max context length",
     "rerankEnabled": "Reranking",
+    "diversityEnabled": "Diversity",
     "queryTokens": "Tokens of the question that were read",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One of the topK best as an answer shows it. ``fate``: kept, floor (below it) or length."""
+    """One of the topK best as an answer shows it. ``fate``: kept, floor (below it), length
+    (does not fit), or order (reranking or repetition put others in its place)."""
 
     rank: int
     fate: str
@@ -90,9 +92,8 @@ def _answer(found: Mapping[str, Any]) -> Answer:
     floor = found["applied"]["confidenceThreshold"]["value"]
     results = found["results"]
     rows = [
-        Row(rank=rank, fate=_fate(candidate, floor), passage=passage)
+        Row(rank=rank, fate=_fate(candidate, floor, found.get("dropped")), passage=passage)
         for rank, candidate in enumerate(found["candidates"], start=1)
-        # What is kept may be cut by the context length: shown is what a caller gets.
         for passage in [results[rank - 1] if candidate["kept"] else candidate]
     ]
     return Answer(
@@ -109,7 +110,9 @@ def _answer(found: Mapping[str, Any]) -> Answer:
     )
 
 
-def _fate(candidate: Mapping[str, Any], floor: float) -> str:
+def _fate(candidate: Mapping[str, Any], floor: float, dropped: Mapping[str, int] | None) -> str:
     if candidate["kept"]:
         return "kept"
-    return "floor" if candidate["confidence"] < floor else "length"
+    if candidate["confidence"] < floor:
+        return "floor"
+    return "length" if dropped and dropped["maxContextLength"] else "order"

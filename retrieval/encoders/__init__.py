@@ -1,6 +1,7 @@
 """Embedding models: the bundled one, and any other by name. The one importer of their libraries.
 
-``encoder_for(name)`` gives the model; what it can do is in ``Encoder``.
+``encoder_for(name)`` gives the model; what it can do is in ``Encoder``. ``cross_encoder_for(name)``
+gives a reranker.
 """
 
 from __future__ import annotations
@@ -12,11 +13,21 @@ from django.conf import settings
 
 from retrieval.encoders.base import SPECIAL_TOKENS, Encoder, Vector
 from retrieval.encoders.bundled import DEFAULT_MODEL, BundledEncoder
+from retrieval.encoders.cross import CrossEncoder
 from retrieval.encoders.named import NamedEncoder
 
-__all__ = ["DEFAULT_MODEL", "SPECIAL_TOKENS", "Encoder", "Vector", "encoder_for"]
+__all__ = [
+    "DEFAULT_MODEL",
+    "SPECIAL_TOKENS",
+    "CrossEncoder",
+    "Encoder",
+    "Vector",
+    "cross_encoder_for",
+    "encoder_for",
+]
 
 _loaded: dict[str, Encoder] = {}
+_rerankers: dict[str, CrossEncoder] = {}
 _loading = threading.Lock()
 
 
@@ -35,6 +46,17 @@ def encoder_for(name: str) -> Encoder:
                 encoder = _load(name)
                 _loaded[name] = encoder
     return encoder
+
+
+def cross_encoder_for(name: str) -> CrossEncoder:
+    """Return the reranker of this name or folder, loaded once per process.
+
+    Raises ``Unavailable``, code ``reranker.not_available``, naming it; nothing is downloaded.
+    """
+    with _loading:
+        if name not in _rerankers:
+            _rerankers[name] = CrossEncoder(name)
+        return _rerankers[name]
 
 
 def _load(name: str) -> Encoder:

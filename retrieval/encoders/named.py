@@ -39,9 +39,9 @@ class NamedEncoder(Encoder):
         Raises ``Unavailable``, code ``model.not_available``, naming it.
         """
         self.name = name
-        self._folder = _folder_of(name)
-        library = _imported(name, "sentence_transformers")
-        self._torch = _imported(name, "torch")
+        self._folder = folder_of(name)
+        library = imported(name, "sentence_transformers")
+        self._torch = imported(name, "torch")
         try:
             self._model = library.SentenceTransformer(
                 str(self._folder), device="cpu", local_files_only=True
@@ -85,7 +85,7 @@ class NamedEncoder(Encoder):
     def identity(self) -> dict[str, Any]:
         return {
             "schema": 1,
-            "files": _deciding_files(self._folder),
+            "files": deciding_files(self._folder),
             "maxTokens": self.max_tokens,
             "prompts": {"query": self._query_prompt, "passage": self._passage_prompt},
             "normalisation": "l2",
@@ -121,18 +121,20 @@ class NamedEncoder(Encoder):
         return unit(np.asarray(vector, dtype=np.float32))
 
 
-def _imported(name: str, module: str) -> Any:
+def imported(name: str, module: str) -> Any:
+    """Return a library that models need. Raises ``Unavailable``, naming the model ``name``."""
     try:
         return import_module(module)
     except ImportError as error:
         raise not_available(name, f"the Python package {module} cannot be imported") from error
 
 
-def _folder_of(name: str) -> Path:
+def folder_of(name: str) -> Path:
+    """Return where a model lies: a folder, or the local cache of models. Raises ``Unavailable``."""
     folder = Path(name)
     if (folder / "modules.json").is_file() or (folder / "config.json").is_file():
         return folder.resolve()
-    hub = _imported(name, "huggingface_hub")
+    hub = imported(name, "huggingface_hub")
     repository = name if "/" in name else f"sentence-transformers/{name}"
     try:
         return Path(hub.snapshot_download(repository, local_files_only=True))
@@ -148,7 +150,7 @@ def _prompts(prompts: dict[str, str]) -> tuple[str, str]:
     return query, passage
 
 
-def _deciding_files(folder: Path) -> dict[str, str]:
+def deciding_files(folder: Path) -> dict[str, str]:
     """Return the digest of every file that can decide a vector, by its path in ``folder``."""
     files = [
         path

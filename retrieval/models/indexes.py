@@ -45,6 +45,11 @@ class IndexedDocument(models.Model):
     model = models.ForeignKey(EmbeddingModel, on_delete=models.PROTECT, related_name="+")
     digest = models.CharField(max_length=71, blank=True, db_index=True)
     chunk_count = models.PositiveIntegerField(default=0)
+    term_statistics = models.BinaryField(
+        null=True,
+        help_text="How many chunks hold each term, for reranking; terms as digests. Null where "
+        "the document was indexed before these were kept.",
+    )
     sealed = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -72,6 +72,7 @@ class KnowledgeBase(models.Model):
         help_text="500 to 16,000 characters. Acts in mode “applied” only.",
     )
     rerank_enabled = models.BooleanField(default=False, help_text="Acts in mode “applied” only.")
+    diversity_enabled = models.BooleanField(default=False, help_text="Acts in mode “applied” only.")
     settings_mode = models.CharField(
         max_length=16, choices=SettingsMode.choices, default=SettingsMode.RECORDED
     )

@@ -10,7 +10,14 @@ from django.utils import timezone
 from pgvector.django import VectorField
 
 from registry.fields import ReceivedJSONField
-from registry.immutability import guard, raise_refusal, refuse, refuse_truncate, unchanged
+from registry.immutability import (
+    guard,
+    insert_only,
+    raise_refusal,
+    refuse,
+    refuse_truncate,
+    unchanged,
+)
 from retrieval.models.knowledge_bases import EmbeddingModel
 
 _ALL_BUT_VECTOR = ("id", "model_id", "query_digest", "truncated", "provenance", "created_at")
@@ -69,6 +76,31 @@ class QueryEmbedding(models.Model):
 
     def __str__(self) -> str:
         return self.query_digest
+
+
+class RerankScore(models.Model):
+    """What a cross-encoder said of a question and a passage, for ever.
+
+    Recorded before it is used: another machine's last bits cannot change a published version.
+    """
+
+    reranker = models.CharField(max_length=71, help_text="The fingerprint of the model.")
+    query_digest = models.CharField(max_length=71)
+    chunk_digest = models.CharField(max_length=71)
+    score = models.FloatField()
+    provenance = models.TextField(help_text="Library, version and CPU that computed it.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["reranker", "query_digest", "chunk_digest"], name="rerank_score_once"
+            ),
+        ]
+        triggers = insert_only("a passage has one score for a question")
+
+    def __str__(self) -> str:
+        return f"{self.query_digest} {self.chunk_digest}"
 
 
 class Trace(models.Model):

@@ -9,6 +9,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from pytest_django.fixtures import Settings
 
 from registry.models import AuditEvent
 from retrieval.indexing import start_build
@@ -129,11 +130,15 @@ def test_settings__each_mode__says_which_settings_act(browser: Client) -> None:
         "recorded",
         "recorded",
         "recorded",
+        "recorded",
     ]
-    assert [one["effect"] for one in applied.context["standing"].settings] == ["read"] * 4
+    assert [one["effect"] for one in applied.context["standing"].settings] == ["read"] * 5
 
 
-def test_settings__reranking_that_cannot_run__is_refused_at_the_field(browser: Client) -> None:
+def test_settings__reranking_that_cannot_run__is_refused_at_the_field(
+    browser: Client, settings: Settings
+) -> None:
+    settings.RERANK_MODEL = "no-such-reranker"
     base = builders.make_base()
     url = _page("settings", base)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from pytest_django.fixtures import Settings
 
 from agents.models import Agent
 from retrieval.models import KnowledgeBase
@@ -262,9 +263,10 @@ def test_settings__out_of_range__are_refused(
     assert_problem(response, 422, "invalid", field=field, value=value, allowed=allowed)
 
 
-def test_settings__reranking_applied_without_a_reranker__are_refused(
-    api: CheckedClient, base: KnowledgeBase
+def test_settings__reranking_applied_with_a_reranker_that_is_missing__are_refused(
+    api: CheckedClient, base: KnowledgeBase, settings: Settings
 ) -> None:
+    settings.RERANK_MODEL = "no-such-reranker"
     wanted = {"rerankEnabled": True, "settingsMode": "applied"}
     with nothing_written():
         made = api.post(BASES, {"name": "A", "settings": wanted}, format="json")

@@ -30,6 +30,7 @@ def test_create__name_only__has_the_defaults(api: CheckedClient) -> None:
             "similarityThreshold": None,
             "maxContextLength": None,
             "rerankEnabled": False,
+            "diversityEnabled": False,
             "settingsMode": "recorded",
         },
         "settingsEffect": {
@@ -37,6 +38,7 @@ def test_create__name_only__has_the_defaults(api: CheckedClient) -> None:
             "similarityThreshold": "recorded",
             "maxContextLength": "recorded",
             "rerankEnabled": "recorded",
+            "diversityEnabled": "recorded",
         },
         "currentSnapshot": None,
         "build": None,

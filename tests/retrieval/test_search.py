@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import rfc8785
+from pytest_django.fixtures import Settings
 
 from registry.errors import Invalid, Unavailable
 from retrieval.knowledge_bases import find, update_knowledge_base
@@ -147,9 +148,11 @@ def test_settings__applied__context_length_keeps_whole_passages_in_rank_order() 
         assert found.results[0]["truncated"]
 
 
-def test_settings__applied_with_reranking__is_refused_where_it_is_set(
-    lamps: KnowledgeBase,
+def test_settings__applied_with_a_reranker_that_is_missing__are_refused_where_they_are_set(
+    lamps: KnowledgeBase, settings: Settings
 ) -> None:
+    settings.RERANK_MODEL = "no-such-reranker"
+
     with pytest.raises(Invalid) as refused:
         _settings(lamps, rerankEnabled=True, settingsMode="applied")
 
