@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ("retrieval", "0004_evaluations"),
+        ("retrieval", "0006_purge_epoch"),
     ]
 
     operations = [
