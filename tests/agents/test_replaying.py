@@ -271,7 +271,7 @@ def test_replay__the_questions_stored_vector_altered__is_the_cause(support: Agen
 def test_replay__sensitive_variable__is_partial_and_decides_by_kept_truth_values(
     support: Agent,
 ) -> None:
-    contexts = [
+    contexts: list[dict[str, Any]] = [
         {"region": "EU", "customer": {"email": "ada@example.org"}, "vip": False},
         {"region": "UK", "customer": {"email": "bob@example.org"}, "vip": True},
         {"region": "EU", "customer": {"email": "bob@example.org"}, "vip": True},
@@ -297,7 +297,7 @@ def test_replay__sensitive_variable__is_partial_and_decides_by_kept_truth_values
 
 
 def _all_traces() -> list[dict[str, Any]]:
-    return list(kept_traces().values("arguments", "decisions", "groups"))
+    return [dict(one) for one in kept_traces().values("arguments", "decisions", "groups")]
 
 
 def test_replay__other_part_of_a_sensitive_decision_altered__is_found(support: Agent) -> None:

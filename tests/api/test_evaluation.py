@@ -259,7 +259,8 @@ def test_evaluate__large_set__is_accepted_and_left_to_workers(
         questions=[{"query": f"{COVERED} {n}", "documents": ["warranty.md"]} for n in range(9)],
     )
     # Nine questions are over this.
-    monkeypatch.setitem(start_evaluation.__kwdefaults__, "at_once", 0.001)
+    defaults: dict[str, Any] = start_evaluation.__kwdefaults__ or {}
+    monkeypatch.setitem(defaults, "at_once", 0.001)
 
     response = _post(api, base, "evaluate")
 

@@ -29,7 +29,7 @@ def _address(document: Document) -> str:
     return f"/api/v1/knowledge-bases/{document.knowledge_base_id}/documents/{document.pk}/purge"
 
 
-def _purge(client: CheckedClient, document: Document, body: Any = REASON, **headers: str) -> Any:
+def _purge(client: CheckedClient, document: Document, body: Any = REASON, **headers: Any) -> Any:
     return client.post(_address(document), body, format="json", **headers)
 
 

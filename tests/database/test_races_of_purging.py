@@ -11,9 +11,10 @@ import pytest
 from agents.models import Agent, AgentVersion
 from agents.versions import runnable
 from registry.errors import Conflict
-from retrieval import pieces, search, verification
+from retrieval import candidates, pieces, search, segments, verification
 from retrieval.claims import claim_piece
 from retrieval.documents import Upload, delete_document, replace_document
+from retrieval.encoders import encoder_for
 from retrieval.extractor import extraction_of
 from retrieval.indexing import finish_build, start_build
 from retrieval.models import (
@@ -154,7 +155,7 @@ def test_purge__of_a_large_document_half_embedded__leaves_no_vector(
     text = "\n\n".join(f"# Part {number}\n\n{builders.RETURNS}{number}" for number in range(6))
     document = builders.add_text(base, "secret.md", text)
     snapshot = started(base)
-    encode = pieces.encoder_for(base.model.name).encode_passages
+    encode = encoder_for(base.model.name).encode_passages
     seen: list[int] = []
 
     class Encoder:
@@ -167,7 +168,7 @@ def test_purge__of_a_large_document_half_embedded__leaves_no_vector(
                 purge(document)
             return encode(texts)
 
-    pieces_encoder = pieces.encoder_for(base.model.name)
+    pieces_encoder = encoder_for(base.model.name)
     monkeypatch.setattr(pieces, "encoder_for", lambda name: Encoder())
 
     work_off(snapshot)
@@ -218,7 +219,7 @@ def test_search__with_a_purge_in_its_midst__answers_as_before_or_as_after(
 ) -> None:
     agent, version = builders.published(base)
     other = Document.objects.exclude(pk=document.pk).get()
-    rank = search.rank
+    rank = candidates.rank
     answers = [answer(agent, version, base)]
 
     # The first purge begins the first epoch, the second follows one that was counted already.
@@ -243,7 +244,7 @@ def test_search__with_a_purge_in_its_midst__answers_as_before_or_as_after(
 def test_verify__with_a_purge_in_its_midst__finds_no_difference(
     base: KnowledgeBase, document: Document, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    joined_text = verification.joined_text
+    joined_text = segments.joined_text
 
     def join_then_purge(segments: Any) -> str:
         if not Purge.objects.exists():

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.django_db
 
 QUERY = "golden?"
 # Unit vectors within float32. The question is 0.6, 0.8, 0, 0.
-DOCUMENTS = {
+DOCUMENTS: dict[str, list[tuple[str, int | None, str | None, list[float]]]] = {
     "a.md": [
         ("first", 1, "Part > One", [0.6, 0.8, 0.0, 0.0]),
         ("opposite", 2, None, [-0.6, -0.8, 0.0, 0.0]),

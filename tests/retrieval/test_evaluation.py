@@ -22,6 +22,7 @@ from retrieval.evaluation import (
 )
 from retrieval.evaluation_questions import save_questions
 from retrieval.evaluation_results import all_outcome_rows, comparisons, render_evaluation
+from retrieval.indexing import start_build
 from retrieval.knowledge_bases import delete_knowledge_base, find, update_knowledge_base
 from retrieval.models import Chunk, Evaluation, EvaluationScore, KnowledgeBase
 from retrieval.scoring import scores
@@ -306,7 +307,7 @@ def test_evaluation__snapshots_that_cannot_be_asked__are_named() -> None:
     other = builders.base_with()
     remove(base, 2)
     builders.add_text(base, "new.md", "New.")
-    builders.start_build(base.pk)
+    start_build(base.pk)
     base = find(base.pk)
 
     for number, code in [

@@ -213,7 +213,9 @@ def make_cross_encoder(folder: Path, *, seed: int) -> None:
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
-    PreTrainedTokenizerFast(
+    make_tokenizer: Any = PreTrainedTokenizerFast
+    make_config: Any = BertConfig
+    make_tokenizer(
         tokenizer_object=tokenizer,
         pad_token="[PAD]",
         unk_token="[UNK]",
@@ -223,7 +225,7 @@ def make_cross_encoder(folder: Path, *, seed: int) -> None:
     ).save_pretrained(str(folder))
     torch.manual_seed(seed)
     BertForSequenceClassification(
-        BertConfig(
+        make_config(
             vocab_size=len(words),
             hidden_size=32,
             num_hidden_layers=1,
