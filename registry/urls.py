@@ -10,6 +10,7 @@ from drf_spectacular.views import SpectacularSwaggerView
 import agents.coverage_schemas
 import agents.schemas
 import agents.urls
+import retrieval.document_schemas
 import retrieval.evaluation_schemas
 import retrieval.schemas
 import retrieval.urls

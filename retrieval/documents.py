@@ -48,10 +48,18 @@ def find_document(base: KnowledgeBase, document_id: uuid.UUID) -> Document:
     return document
 
 
-def extracted_segments(document: Document) -> list[dict[str, Any]]:
-    """Return ``[{page, section, text}]`` of the newest revision; none while it is not read."""
-    newest = document.revisions.order_by("-number")[:1].get()
-    extraction = newest.extractions.filter(status="sealed").order_by("-pk").first()
+def extracted_segments(document: Document, number: int | None = None) -> list[dict[str, Any]]:
+    """Return ``[{page, section, text}]`` of a revision (default: the newest); none while unread.
+
+    Raises NotFound.
+    """
+    revisions = document.revisions.defer("content").order_by("-number")
+    revision = (revisions if number is None else revisions.filter(number=number)).first()
+    if revision is None:
+        raise NotFound(
+            f"{document.name} has no revision {number}.", code="document.revision_not_found"
+        )
+    extraction = revision.extractions.filter(status="sealed").order_by("-pk").first()
     return [] if extraction is None else list(extraction.segments or [])
 
 

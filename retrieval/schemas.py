@@ -25,14 +25,13 @@ from registry.openapi import (
     ref,
     request,
 )
-from retrieval.chunking import CUTS
 from retrieval.purging import LONGEST_REASON
 from retrieval.questions import MAX_QUERY_CHARACTERS
 
 Schema = dict[str, Any]
 
 _NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 200}
-_DOCUMENT_NAME: Schema = {
+DOCUMENT_NAME: Schema = {
     "type": "string",
     "minLength": 1,
     "maxLength": 500,
@@ -135,7 +134,6 @@ _SNAPSHOT_IN_SHORT: dict[str, Schema] = {
     "documents": COUNT,
     "chunks": COUNT,
 }
-
 components(
     KnowledgeBaseName=record({"id": UUID, "name": STRING}),
     Chunking=_CHUNKING,
@@ -184,79 +182,6 @@ components(
             "lastBuild": nullable(ref("LastBuild")),
             "failurePolicy": _FAILURE_POLICY,
             "createdAt": TIME,
-        }
-    ),
-    ChunkPreviewRequest=request(
-        {
-            "chunking": nullable(ref("Chunking")),
-            "embeddingModel": STRING,
-            "document": nullable(UUID),
-            "text": {
-                "type": ["string", "null"],
-                "description": "Read as Markdown, instead of a document.",
-            },
-            "from": {"type": "integer", "minimum": 0, "default": 0},
-            "limit": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 50},
-        },
-        optional=["chunking", "embeddingModel", "document", "text", "from", "limit"],
-        about="Without chunking or model, those of the knowledge base. Exactly one of document "
-        "and text. `from` and `limit` choose the chunks that are returned.",
-    ),
-    ChunkPreview=record(
-        {
-            "chunking": record({"strategy": STRING, "size": INTEGER, "overlap": INTEGER}),
-            "embeddingModel": STRING,
-            "document": nullable(record({"id": UUID, "name": STRING, "revision": INTEGER})),
-            "figures": record(
-                {
-                    "chunks": COUNT,
-                    "currentChunks": {
-                        "type": ["integer", "null"],
-                        "description": "Of the document, that are searched now.",
-                    },
-                    "shortest": {"type": ["integer", "null"], "description": "In tokens."},
-                    "longest": {"type": ["integer", "null"], "description": "In tokens."},
-                    "mean": {"type": ["number", "null"], "description": "In tokens."},
-                    "truncated": COUNT,
-                    "cuts": {
-                        "type": "object",
-                        "additionalProperties": COUNT,
-                        "description": "How many chunks end at which kind of place.",
-                    },
-                },
-                about="Over all chunks, whatever `limit` is.",
-            ),
-            "complete": {
-                **BOOLEAN,
-                "description": "False where only the first million characters were cut.",
-            },
-            "chunks": array(
-                record(
-                    {
-                        "ordinal": COUNT,
-                        "text": STRING,
-                        "page": nullable(INTEGER),
-                        "section": nullable(STRING),
-                        "start": {
-                            "type": "integer",
-                            "description": "In code points of the segments' texts, a blank line "
-                            "between.",
-                        },
-                        "end": INTEGER,
-                        "tokens": COUNT,
-                        "shared": {
-                            **COUNT,
-                            "description": "Code points that the chunk before has too.",
-                        },
-                        "cut": {
-                            "enum": list(CUTS),
-                            "description": "What it ends at; `character` is inside a word, "
-                            "`limit` where what follows is in no chunk.",
-                        },
-                        "truncated": BOOLEAN,
-                    }
-                )
-            ),
         }
     ),
     Reindex=request(
@@ -317,79 +242,25 @@ components(
         }
     ),
     DocumentText=request(
-        {"name": _DOCUMENT_NAME, "text": STRING, "metadata": nullable(ANY_OBJECT)},
+        {"name": DOCUMENT_NAME, "text": STRING, "metadata": nullable(ANY_OBJECT)},
         optional=["metadata"],
         about="Without an extension in its name, the text is Markdown.",
     ),
     DocumentTextReplacement=request(
-        {"name": _DOCUMENT_NAME, "text": STRING, "metadata": nullable(ANY_OBJECT)},
+        {"name": DOCUMENT_NAME, "text": STRING, "metadata": nullable(ANY_OBJECT)},
         optional=["name", "metadata"],
     ),
     DocumentFile=request(
         {
             "file": {"type": "string", "contentMediaType": "application/octet-stream"},
-            "name": {**_DOCUMENT_NAME, "description": "Else the file's own name."},
+            "name": {**DOCUMENT_NAME, "description": "Else the file's own name."},
             "metadata": {"type": "string", "description": "A JSON object, as text."},
         },
         optional=["name", "metadata"],
     ),
-    IngestFiles=request(
-        {
-            "file": array({"type": "string", "contentMediaType": "application/octet-stream"}),
-            "name": {
-                **array(_DOCUMENT_NAME),
-                "description": "One for each file, in their order. Else the files' own names, "
-                "with the folders in them.",
-            },
-            "folder": {"type": "string", "description": "Put before each name: `eu`."},
-            "metadata": {
-                "type": "string",
-                "description": "A JSON object, as text, for each document. Without it, "
-                "documents keep theirs.",
-            },
-            "replace": {
-                **one_of("true", "false"),
-                "default": "true",
-                "description": "`false`: a name that is taken by other content fails.",
-            },
-            "deleteMissing": {
-                **one_of("true", "false"),
-                "default": "false",
-                "description": "Delete the documents that none of the files has the name of; "
-                "with `folder`, only of those below it.",
-            },
-        },
-        optional=["name", "folder", "metadata", "replace", "deleteMissing"],
-    ),
-    Ingested=record(
-        {
-            "counts": record(
-                {
-                    "created": COUNT,
-                    "updated": COUNT,
-                    "replaced": COUNT,
-                    "unchanged": COUNT,
-                    "failed": COUNT,
-                    "deleted": COUNT,
-                }
-            ),
-            "results": array(
-                record(
-                    {
-                        "name": STRING,
-                        "outcome": one_of("created", "updated", "replaced", "unchanged", "failed"),
-                        "document": nullable(ref("Document")),
-                        "problem": nullable(ANY_OBJECT),
-                    }
-                )
-            ),
-            "deleted": array(record({"id": UUID, "name": STRING})),
-        },
-        about="The results are in the order of the files.",
-    ),
     DocumentChange=changes(
         {
-            "name": _DOCUMENT_NAME,
+            "name": DOCUMENT_NAME,
             "metadata": ANY_OBJECT,
             "enabled": BOOLEAN,
             "chunking": nullable(ref("Chunking")),

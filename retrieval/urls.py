@@ -10,6 +10,7 @@ from retrieval.views import (
     evaluation,
     ingestion,
     knowledge_bases,
+    revisions,
     snapshots,
     traces,
 )
@@ -29,6 +30,8 @@ urlpatterns = [
     path(_DOCUMENT, documents.DocumentDetail.as_view()),
     path(f"{_DOCUMENT}/retry", documents.RetryDocument.as_view()),
     path(f"{_DOCUMENT}/segments", documents.Segments.as_view()),
+    path(f"{_DOCUMENT}/revisions", revisions.Revisions.as_view()),
+    path(f"{_DOCUMENT}/revisions/<int:number>/diff/<int:other>", revisions.RevisionDiff.as_view()),
     path(f"{_DOCUMENT}/purge", documents.PurgeDocument.as_view()),
     path(f"{_BASE}/snapshots", snapshots.Snapshots.as_view()),
     path(f"{_BASE}/snapshots/<int:number>", snapshots.SnapshotDetail.as_view()),

@@ -7,7 +7,6 @@ from uuid import UUID
 
 from django.contrib import admin, messages
 from django.contrib.admin.views.main import ChangeList
-from django.core.paginator import Paginator
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.safestring import SafeString
@@ -24,6 +23,7 @@ from registry.admin_base import (
 from registry.errors import RegistryError
 from retrieval.admin.building import RetryButtons, StatusFilter
 from retrieval.admin.forms import DOCUMENT_FIELDS, DocumentForm, PurgeForm, ReplaceForm
+from retrieval.admin.revisions import comparison_context, segments_context
 from retrieval.admin.standing import standing_of
 from retrieval.admin.uploading import read_upload
 from retrieval.document_states import DocumentState, document_states
@@ -35,11 +35,10 @@ from retrieval.documents import (
     replace_document,
     update_document,
 )
-from retrieval.models import Document, DocumentRevision, Extraction, KnowledgeBase
+from retrieval.models import Document, DocumentRevision, KnowledgeBase
 from retrieval.purging import purge_document, record_of
 
 _BASE_FILTER = "knowledge_base__id__exact"
-_SEGMENTS_PER_PAGE = 50
 _MAY_PURGE = "retrieval.add_purge"
 _ABOUT_PURGES = (
     "For what the law wants gone. The bytes, texts and vectors of all its revisions are erased, in "
@@ -93,6 +92,7 @@ class DocumentAdmin(RetryButtons):
     actions = ["switch_off", "switch_on", "retry"]
     pages = [
         ("<path:object_id>/segments/", "segments_page"),
+        ("<path:object_id>/compare/", "compare_page"),
         ("<path:object_id>/replace/", "replace_page"),
         ("<path:object_id>/purge/", "purge_page"),
         *RetryButtons.button_pages,
@@ -100,6 +100,7 @@ class DocumentAdmin(RetryButtons):
     tabs = [
         ("change", "Document"),
         ("segments", "Segments"),
+        ("compare", "Compare revisions"),
         ("replace", "Replace content"),
         ("history", "Audit log"),
     ]
@@ -295,28 +296,25 @@ class DocumentAdmin(RetryButtons):
         )
 
     def segments_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show what was read out of a revision (``?revision=``; default: the newest)."""
         document = self.found(request, object_id)
-        numbers = list(document.revisions.order_by("-number").values_list("number", flat=True))
-        asked = request.GET.get("revision", "")
-        number = int(asked) if asked.isdecimal() and int(asked) in numbers else numbers[0]
-        extraction = (
-            Extraction.objects.filter(revision__document=document, revision__number=number)
-            .order_by("-status", "-pk")  # sealed before pending and failed
-            .first()
-        )
-        pages = Paginator((extraction.segments if extraction else None) or [], _SEGMENTS_PER_PAGE)
         return self.page(
             request,
             "retrieval/segments.html",
             title="Segments",
             obj=document,
             tab="segments",
-            numbers=numbers,
-            number=number,
-            extraction=extraction,
-            segments=pages.get_page(request.GET.get("p")),
-            segments_query=f"revision={number}",
+            **segments_context(document, request.GET),
+        )
+
+    def compare_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        document = self.found(request, object_id)
+        return self.page(
+            request,
+            "retrieval/compare.html",
+            title="Compare revisions",
+            obj=document,
+            tab="compare",
+            **comparison_context(document, request.GET),
         )
 
     @refusals_shown

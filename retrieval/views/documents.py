@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from registry import requests
+from registry.errors import Invalid
 from registry.openapi import PAGING, in_query, listed, one_of, operation, ref
 from registry.pages import page, page_of_list
 from registry.wire import StrictJSONParser
@@ -201,17 +202,22 @@ class Segments(DocumentView):
 
     @operation(
         "listSegments",
-        "List what was read out of the newest revision, in its order",
-        about="Empty while it is pending, and where reading failed.",
+        "List what was read out of a revision, in its order",
+        about="Empty while it is pending, and where reading failed. Chunks count their offsets in "
+        "these texts, a blank line between.",
         tag=_TAG,
-        query=PAGING,
+        query=(
+            in_query("revision", {"type": "integer", "minimum": 1}, "Default: the newest."),
+            *PAGING,
+        ),
         answers={200: listed("Segment")},
         errors=(404, 422),
     )
     def get(self, request: Request, **_: Any) -> Response:
-        self.query("limit", "cursor")
+        asked = self.query("revision", "limit", "cursor").get("revision")
+        number = None if asked is None else _number(asked)
         document = find_document(self.knowledge_base(), self.document_id())
-        return Response(page_of_list(request, extracted_segments(document)))
+        return Response(page_of_list(request, extracted_segments(document, number)))
 
 
 class PurgeDocument(DocumentView):
@@ -248,3 +254,11 @@ class PurgeDocument(DocumentView):
             return 200, purged.as_json()
 
         return self.write(work)
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text)):
+        raise Invalid.field(
+            "revision", text, "must be a whole number from 1", allowed={"minimum": 1}
+        )
+    return int(text)

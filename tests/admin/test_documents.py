@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from retrieval.knowledge_bases import find
 from retrieval.models import Document, KnowledgeBase
+from retrieval.purging import purge_document
 from tests import builders
 from tests.admin.conftest import Audited
 from tests.admin.pages import sent_by, text_of
@@ -203,3 +204,41 @@ def test_missing_document__its_address__leads_to_the_list_with_a_message(browser
     answer = browser.get(url, follow=True)
 
     assert "This document does not exist. Perhaps it was deleted." in text_of(answer)
+
+
+def test_comparing__two_revisions__marks_the_words_that_changed(
+    browser: Client, base: KnowledgeBase, document: Document
+) -> None:
+    assert "nothing to compare yet" in text_of(browser.get(_page("compare", document)))
+    builders.replace_text(base, document, RETURNS.replace("five working", "three&working"))
+    builders.build(find(base.pk))
+
+    page = browser.get(_page("compare", document))
+
+    html = page.content.decode()
+    assert "<mark>five working</mark>" in html
+    assert "<mark>three&amp;working</mark>" in html
+    assert "Returns by post > Refunds" in text_of(page)
+    assert page.context["comparison"].added == 1
+    back = browser.get(_page("compare", document) + "?from=2&to=1")
+    assert (back.context["before"], back.context["after"]) == (2, 1)
+
+
+def test_comparing__a_revision_that_cannot_be_read_or_is_purged__says_why(
+    browser: Client, base: KnowledgeBase, document: Document
+) -> None:
+    builders.replace_text(base, document, "%PDF-1.4 nothing")
+    builders.build(find(base.pk))
+    failed = text_of(browser.get(_page("compare", document)))
+
+    purge_document(
+        actor=builders.ACTOR,
+        base=base,
+        document_id=document.pk,
+        reason="asked for",
+        access=builders.ACCESS,
+    )
+    purged = text_of(browser.get(_page("compare", document)))
+
+    assert "Revision 2 could not be read: The PDF file is damaged" in failed
+    assert "Revision 1 was purged: its text is gone." in purged

@@ -184,6 +184,17 @@ def pdf(fill: Callable[[FPDF], object]) -> bytes:
     return bytes(document.output())
 
 
+def pages(*texts: str) -> bytes:
+    """Return a PDF with a page for each of these texts."""
+
+    def fill(document: FPDF) -> None:
+        for text in texts:
+            document.add_page()
+            document.multi_cell(w=0, text=text)
+
+    return pdf(fill)
+
+
 def picture(*lines: str) -> Image.Image:
     """Return a page of 200 dots an inch with these lines on it, as a scanner gives it."""
     page = Image.new("L", (1650, 1000), 255)
