@@ -1,7 +1,7 @@
 """Every document of the shared folder gives what its index says, on the page that it says.
 
-62 of its 63 rows hold to the letter; ``EXCEPTIONS`` has the other with its cause. The index is
-described in the README beside it.
+62 of its 63 rows hold to the letter; ``EXCEPTIONS`` has the other with its cause (README.md here).
+The index is described in the README beside it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import csv
 import functools
 import re
 import unicodedata
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from registry.errors import RegistryError
 from retrieval.extraction import Extracted, ExtractionFailed, detect_type, extract
 from tests.data import SHARED_DATA, shared_data
 
+ROOT = Path(__file__).resolve().parents[2]
 # What the index says and a right extraction does not give, with the cause
 EXCEPTIONS = {
     "files/slides-notes.pptx": (
@@ -98,3 +100,28 @@ def test_index__is_read__has_its_rows():
 
     assert len(rows()) > 60
     assert len(EXCEPTIONS) <= 5
+
+
+def test_index__its_file_names__stand_nowhere_outside_the_tests():
+    names = {row["file"].rpartition("/")[2] for row in rows()} or {shared_data("docs").name}
+    words = re.compile(r"(?<![\w.-])(?:" + "|".join(map(re.escape, names)) + r")(?![\w-])")
+
+    for folder in (
+        "agents",
+        "registry",
+        "retrieval",
+        "benchmarks",
+        "examples",
+        "docs",
+        "templates",
+    ):
+        for path in (ROOT / folder).rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                assert words.search(path.read_bytes().decode("utf-8", "replace")) is None, path
+
+
+def test_index__the_number_in_the_readme__is_that_of_the_rows():
+    shared_data("docs", "INDEX.tsv")
+    number = f"{len(rows()) - len(EXCEPTIONS)} of {len(rows())} rows"
+
+    assert number in (ROOT / "tests" / "retrieval" / "README.md").read_text()
