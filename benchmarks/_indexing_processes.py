@@ -1,0 +1,85 @@
+"""The processes that benchmarks/indexing.py compares; each says ``ready`` and waits for a line.
+
+``pipeline BASE``: a worker that indexes a knowledge base. ``bare FILE FROM STEP``: onnxruntime
+alone over every STEP-th of the chunks in FILE. ``plain FILE``: sentence-transformers with its
+defaults over all of them. Each answers with ``{"seconds", "peak"}``; peak in bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import django
+
+
+def main() -> None:
+    role, *arguments = sys.argv[1:]
+    work = {"pipeline": _pipeline, "bare": _bare, "plain": _plain}[role](*arguments)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    started = time.monotonic()
+    work()
+    seconds = time.monotonic() - started
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({"seconds": seconds, "peak": peak}), flush=True)
+
+
+def _pipeline(base_id: str) -> Callable[[], object]:
+    django.setup()
+    from retrieval.encoders import DEFAULT_MODEL, encoder_for
+    from retrieval.turns import take_turn
+
+    encoder_for(DEFAULT_MODEL).encode_passages(["Loaded."])
+    return lambda: take_turn(uuid.UUID(base_id), seconds=float("inf"))
+
+
+def _bare(file: str, start: str, step: str) -> Callable[[], object]:
+    import numpy as np
+    import onnxruntime
+    from tokenizers import Tokenizer
+
+    django.setup()
+    from django.conf import settings
+
+    from retrieval.encoders.graph import bundled_model_dir, ensure_graph
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(
+        str(ensure_graph(Path(settings.MODELS_DIR)).path),
+        options,
+        providers=["CPUExecutionProvider"],
+    )
+    tokenizer = Tokenizer.from_file(str(bundled_model_dir() / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    texts = json.loads(Path(file).read_text())[int(start) :: int(step)]
+
+    def work() -> None:
+        for text in texts:
+            ids = tokenizer.encode(text).ids
+            session.run(None, {"input_ids": np.array([ids], dtype=np.int64)})[0][0].mean(axis=0)
+
+    return work
+
+
+def _plain(file: str) -> Callable[[], object]:
+    from sentence_transformers import SentenceTransformer
+
+    django.setup()
+    from retrieval.encoders.graph import bundled_model_dir
+
+    model = SentenceTransformer(str(bundled_model_dir()))
+    model.encode(["Loaded."])
+    texts = json.loads(Path(file).read_text())
+    return lambda: model.encode(texts)
+
+
+if __name__ == "__main__":
+    main()
