@@ -20,7 +20,12 @@ import django
 
 def main() -> None:
     role, *arguments = sys.argv[1:]
-    work = {"pipeline": _pipeline, "bare": _bare, "plain": _plain}[role](*arguments)
+    roles: dict[str, Callable[..., Callable[[], object]]] = {
+        "pipeline": _pipeline,
+        "bare": _bare,
+        "plain": _plain,
+    }
+    work = roles[role](*arguments)
     print("ready", flush=True)
     sys.stdin.readline()
     started = time.monotonic()

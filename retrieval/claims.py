@@ -13,12 +13,13 @@ import socket
 import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import DatabaseError, connection, transaction
+from django.db import Error as DatabaseFailure
 from django.db.models import F, Q
 from django.utils import timezone
 
@@ -91,15 +92,68 @@ def _lease_end() -> datetime:
     return timezone.now() + timedelta(seconds=settings.BUILD_LEASE_SECONDS)
 
 
+@contextmanager
+def redoable() -> Iterator[None]:
+    """Write without waiting for the disk: what a power cut takes of a piece is done again.
+
+    Only for pieces. What starts and ends a build waits for the disk, and with it for all of them.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SET synchronous_commit TO off")
+    try:
+        yield
+    finally:
+        with suppress(DatabaseFailure), connection.cursor() as cursor:
+            cursor.execute("RESET synchronous_commit")
+
+
+# Of the piece alone: a locked snapshot would make every other worker find nothing.
+_CLAIM = """
+UPDATE retrieval_buildpiece
+SET claim = %(claim)s, holder = %(holder)s, attempts = attempts + 1,
+    claimed_at = %(now)s, leased_until = %(until)s
+WHERE id = (
+    SELECT p.id FROM retrieval_buildpiece AS p
+    JOIN retrieval_indexsnapshot AS s ON s.id = p.snapshot_id AND s.state = 'building'
+    JOIN retrieval_knowledgebase AS k ON k.id = s.knowledge_base_id AND NOT k.build_paused
+    WHERE p.snapshot_id = %(snapshot)s AND p.state = 'waiting' AND p.attempts < %(most)s
+      AND (p.leased_until IS NULL OR p.leased_until < %(now)s)
+    ORDER BY p.attempts, p.id LIMIT 1 FOR UPDATE OF p SKIP LOCKED
+)
+RETURNING id
+"""
+
+
 def claim_piece(snapshot_id: int) -> Claim | None:
     """Claim the next piece that nobody holds, or return None: none is left, or paused.
 
     Pieces whose holder vanished come last, so that what stops workers keeps nobody else waiting;
     one whose holders vanished ``BUILD_MAX_ATTEMPTS`` times fails by name.
     """
+    token = uuid.uuid4()
+    while True:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                _CLAIM,
+                {
+                    "claim": token,
+                    "holder": f"{socket.gethostname()}:{os.getpid()}"[:_LONGEST_HOLDER],
+                    "now": timezone.now(),
+                    "until": _lease_end(),
+                    "snapshot": snapshot_id,
+                    "most": settings.BUILD_MAX_ATTEMPTS,
+                },
+            )
+            row = cursor.fetchone()
+        if row is not None:
+            return Claim(piece_id=row[0], token=token)
+        if not _give_up_one_crashed(snapshot_id):
+            return None
+
+
+def _give_up_one_crashed(snapshot_id: int) -> bool:
     with transaction.atomic():
         piece = (
-            # Of the piece alone: a locked snapshot would make every other worker find nothing.
             BuildPiece.objects.select_for_update(skip_locked=True, of=("self",))
             .filter(
                 Q(leased_until__isnull=True) | Q(leased_until__lt=timezone.now()),
@@ -107,25 +161,19 @@ def claim_piece(snapshot_id: int) -> Claim | None:
                 snapshot__state="building",
                 snapshot__knowledge_base__build_paused=False,
                 state="waiting",
+                attempts__gte=settings.BUILD_MAX_ATTEMPTS,
             )
-            .order_by("attempts", "pk")
+            .order_by("pk")
             .first()
         )
         if piece is None:
-            return None
-        if piece.attempts >= settings.BUILD_MAX_ATTEMPTS:
-            _give_up_crashed(piece)
-            return claim_piece(snapshot_id)
-        piece.claim = uuid.uuid4()
-        piece.holder = f"{socket.gethostname()}:{os.getpid()}"[:_LONGEST_HOLDER]
-        piece.attempts += 1
-        piece.claimed_at = timezone.now()
-        piece.leased_until = _lease_end()
-        piece.save(update_fields=["claim", "holder", "attempts", "claimed_at", "leased_until"])
-        return Claim(piece_id=piece.pk, token=piece.claim)
+            return False
+        _give_up_crashed(piece)
+        return True
 
 
 def finish(claim: Claim, indexed: IndexedDocument) -> None:
+    """Note that a piece is done. Raises ClaimLost."""
     held = BuildPiece.objects.filter(pk=claim.piece_id, claim=claim.token, state="waiting")
     if not held.update(
         state="done",

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Count, F, Q, Sum
+from django.db.models import F, Q
 from django.utils import timezone
 
 from registry.errors import NotFound
@@ -70,6 +70,7 @@ def start_build(knowledge_base_id: uuid.UUID) -> IndexSnapshot | None:
     for the running build to end.
     """
     with transaction.atomic():
+        _wait_for_the_disk()
         base = (
             KnowledgeBase.objects.select_for_update(of=("self",))
             .select_related("model")
@@ -106,6 +107,12 @@ def start_build(knowledge_base_id: uuid.UUID) -> IndexSnapshot | None:
         snapshot.pieces.count(),
     )
     return snapshot
+
+
+def _wait_for_the_disk() -> None:
+    """Let this transaction's commit last, also inside work that may be lost and done again."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL synchronous_commit TO on")
 
 
 def _chunking(base: KnowledgeBase) -> Chunking:
@@ -182,10 +189,9 @@ def _plan(snapshot: IndexSnapshot) -> None:
 
 def is_small(snapshot: IndexSnapshot) -> bool:
     """Tell whether what a running build waits for is soon done."""
-    waiting = snapshot.pieces.filter(state="waiting").aggregate(
-        documents=Count("pk"), bytes=Sum("revision__size", default=0)
-    )
-    return bool(waiting["documents"] <= SMALL_DOCUMENTS and waiting["bytes"] <= SMALL_BYTES)
+    waiting = snapshot.pieces.filter(state="waiting").values_list("revision__size", flat=True)
+    sizes = list(waiting.order_by()[: SMALL_DOCUMENTS + 1])
+    return len(sizes) <= SMALL_DOCUMENTS and sum(sizes) <= SMALL_BYTES
 
 
 def finish_build(snapshot_id: int) -> bool:
@@ -196,6 +202,7 @@ def finish_build(snapshot_id: int) -> bool:
     such builds back. Sealing and switching are one transaction under the knowledge base's lock.
     """
     with transaction.atomic():
+        _wait_for_the_disk()
         snapshot = IndexSnapshot.objects.filter(pk=snapshot_id).first()
         if snapshot is None:
             return True

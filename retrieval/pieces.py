@@ -68,8 +68,11 @@ def work_on(claim: Claim, *, meanwhile: Callable[[], None] | None = None) -> Non
             if extraction.status == "failed":
                 fall_back(claim, extraction)
                 return
-            indexed = _existing(piece, extraction) or _index(claim, piece, extraction, meanwhile)
-        finish(claim, indexed)
+            indexed = _existing(piece, extraction)
+            if indexed is not None:
+                finish(claim, indexed)
+            else:
+                _index(claim, piece, extraction, meanwhile)
     except (ClaimLost, RevisionGone):
         logger.info("piece.claim_lost piece=%s", claim.piece_id)
     except BaseException as error:
@@ -96,7 +99,11 @@ def _index(
     piece: BuildPiece,
     extraction: Extraction,
     meanwhile: Callable[[], None] | None,
-) -> IndexedDocument:
+) -> None:
+    """Cut and embed an extraction and write the result, in one transaction with the piece's end.
+
+    Raises ClaimLost, with nothing written but vectors of a large document's parts.
+    """
     model = piece.snapshot.model
     encoder = encoder_for(model.name)
     parts = chunk(segments_of(extraction), Chunking.from_recipe(piece.chunking), encoder)
@@ -144,10 +151,10 @@ def _index(
         indexed.term_statistics = document_statistics(part.text for part in parts)
         indexed.sealed = True
         indexed.save()
+        finish(claim, indexed)
     if len(parts) > PART:
         for batch in _batches(digests, _DIGESTS):
             PendingVector.objects.filter(model_id=model.pk, text_digest__in=batch).delete()
-    return indexed
 
 
 def _vectors(

@@ -12,10 +12,11 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from collections.abc import Callable
 
 from django.db import connection
 
-from retrieval.claims import claim_piece
+from retrieval.claims import claim_piece, redoable
 from retrieval.hints import send_hint
 from retrieval.indexing import (
     BUILD_TASK,
@@ -34,6 +35,8 @@ logger = logging.getLogger("retrieval.turns")
 
 # Large builds give way to each other after this long.
 TURN_SECONDS = 20.0
+# How often a worker in the middle of a turn looks for something more urgent.
+_LOOK_SECONDS = 1.0
 
 _SMALL_BUILDS = """
 SELECT k.id FROM retrieval_knowledgebase AS k
@@ -59,10 +62,7 @@ def work_off_small(base_id: uuid.UUID) -> None:
     """Start what is due for a knowledge base, and work on it until it ends while it is small."""
     snapshot = start_build(base_id)
     while snapshot is not None and is_small(snapshot):
-        claim = claim_piece(snapshot.pk)
-        if claim is not None:
-            work_on(claim)
-        elif not finish_build(snapshot.pk):
+        if not _work_on_next(snapshot) and not finish_build(snapshot.pk):
             return  # others hold the last pieces; whoever ends last seals
         snapshot = start_build(base_id)
 
@@ -70,19 +70,46 @@ def work_off_small(base_id: uuid.UUID) -> None:
 def take_turn(base_id: uuid.UUID, *, seconds: float = TURN_SECONDS) -> None:
     """Work on what is due for a knowledge base until nothing is left or the turn is over."""
     turn_ends = time.monotonic() + seconds
+    look = _Look(but=base_id)
     snapshot = start_build(base_id)
     while snapshot is not None:
-        work_off_small_builds(but=base_id)
-        claim = claim_piece(snapshot.pk)
-        if claim is not None:
-            work_on(claim, meanwhile=lambda: work_off_small_builds(but=base_id))
-        elif not finish_build(snapshot.pk):
+        look()
+        worked = _work_on_next(snapshot, meanwhile=look)
+        if not worked and not finish_build(snapshot.pk):
             return
         if time.monotonic() > turn_ends:
             _log_progress(base_id)
             send_hint(BUILD_TASK, knowledge_base_id=str(base_id))
             return
-        snapshot = start_build(base_id)
+        if not worked or look.is_due:
+            snapshot = start_build(base_id)
+
+
+def _work_on_next(snapshot: IndexSnapshot, meanwhile: Callable[[], None] | None = None) -> bool:
+    """Work on the next piece that nobody holds; return whether there was one."""
+    with redoable():
+        claim = claim_piece(snapshot.pk)
+        if claim is None:
+            return False
+        work_on(claim, meanwhile=meanwhile)
+        return True
+
+
+class _Look:
+    """Looks for small builds elsewhere when it is called, at most once in a while."""
+
+    def __init__(self, *, but: uuid.UUID) -> None:
+        self._but = but
+        self._next = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        return time.monotonic() >= self._next
+
+    def __call__(self) -> None:
+        if self.is_due:
+            work_off_small_builds(but=self._but)
+            self._next = time.monotonic() + _LOOK_SECONDS
 
 
 def work_off_small_builds(*, but: uuid.UUID) -> None:

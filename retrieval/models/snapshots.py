@@ -293,7 +293,7 @@ class BuildPiece(models.Model):
         ]
         indexes = [
             models.Index(
-                fields=["snapshot", "leased_until"],
+                fields=["snapshot", "attempts", "id"],
                 condition=models.Q(state="waiting"),
                 name="build_piece_waiting",
             ),
