@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('retrieval', '0005_building'),
+        ('retrieval', '0007_reranking'),
     ]
 
     operations = [
