@@ -236,6 +236,30 @@ OCR_DATA_DIR = _text("OCR_DATA_DIR")
 
 EMBEDDING_MODEL = _text("EMBEDDING_MODEL", "all-MiniLM-L6-v2")
 RERANK_MODEL = _text("RERANK_MODEL")
+# The model that answers in the test box: blank, the small local one; "none", no model.
+ANSWER_BASE_URL = _text("ANSWER_BASE_URL")
+ANSWER_MODEL = _text("ANSWER_MODEL")
+ANSWER_API_KEY = _text("ANSWER_API_KEY")
+if ANSWER_BASE_URL and not ANSWER_MODEL:
+    raise ImproperlyConfigured("ANSWER_BASE_URL needs ANSWER_MODEL: the model's name there.")
+if not ANSWER_BASE_URL and (ANSWER_API_KEY or ANSWER_MODEL not in {"", "none"}):
+    # Passages must not go to somebody's default endpoint.
+    raise ImproperlyConfigured(
+        "ANSWER_MODEL and ANSWER_API_KEY need ANSWER_BASE_URL, for example "
+        "https://api.example.com/v1; without one, the only value of ANSWER_MODEL is “none”."
+    )
+ANSWER_TIMEOUT_SECONDS = _number("ANSWER_TIMEOUT_SECONDS", 30, least=1)
+ANSWER_PARALLELISM = _number("ANSWER_PARALLELISM", 1, least=1)
+# How the process that talks to the endpoint gets there: what the usual clients read.
+ANSWER_ENVIRONMENT = {
+    name: value
+    for name, value in {
+        "HTTPS_PROXY": _text("HTTPS_PROXY"),
+        "NO_PROXY": _text("NO_PROXY"),
+        "SSL_CERT_FILE": _text("SSL_CERT_FILE"),
+    }.items()
+    if value
+}
 MODELS_DIR = Path(_text("MODELS_DIR") or INSTANCE.models_dir)
 
 # -- host copies of snapshots, for search ------------------------------------------------------

@@ -344,13 +344,13 @@ class _Asked:
                 f"Snapshot {score.snapshot_number} was removed meanwhile.", code="snapshot.pruned"
             )
         base = evaluation.knowledge_base
-        self._ranking: Ranking = "reranked" if score.ranking == "reranked" else "dense"
         self._settings = SearchSettings.from_json(score.settings)
         self._target = search.Target(
             knowledge_base_id=base.pk,
             name=base.name,
             snapshot=snapshot,
             settings=self._settings,
+            recipe=score.recipe,
             published=False,
         )
         wanted = [one for question in evaluation.questions for one in question["documents"]]
@@ -382,7 +382,7 @@ class _Asked:
             "question": question["question"],
             "places": [places.get(key) if key is not None else None for key in here],
             "missing": [one["name"] for one, key in zip(documents, here, strict=True) if not key],
-            "best": candidates[0].confidence if candidates else None,
+            "best": max((one.confidence for one in candidates), default=None),
             "returned": self._returned(candidates),
         }
 
@@ -406,7 +406,7 @@ class _Asked:
         """
         depth = _FIRST_DEPTH
         while True:
-            candidates = ranked(self._target, Question(query=query), depth, self._ranking)
+            candidates = ranked(self._target, Question(query=query), depth)
             places: dict[str, int] = {}
             for candidate in candidates:
                 key = str(candidate.document_id)
@@ -423,7 +423,7 @@ class _Asked:
     def _returned(self, candidates: Sequence[Candidate]) -> int:
         """Return how many passages a call that says nothing else would get."""
         count, floor = search.count_and_floor(Question(query=""), self._settings)
-        return sum(candidate.confidence >= floor for candidate in candidates[:count])
+        return min(count, sum(candidate.confidence >= floor for candidate in candidates))
 
 
 def _seal(score: EvaluationScore, questions: Sequence[Json]) -> None:

@@ -1,6 +1,6 @@
 """The orders in which the chunks of a snapshot can be put for a question, by name.
 
-``search`` takes the one that settings ask for; an evaluation puts them side by side.
+An evaluation puts them side by side; each is the order that ``search`` gives by the same recipe.
 """
 
 from __future__ import annotations
@@ -25,22 +25,23 @@ def configured_ranking(settings: SearchSettings) -> Ranking:
 
 def recipe_of(ranking: Ranking) -> dict[str, Any]:
     """Return what decides the order. Raises Invalid where the ranking cannot run here."""
-    if ranking == "reranked":
-        reranking.require_available(SearchSettings(rerank_enabled=True, settings_mode="applied"))
-        return {**RANKING_RECIPE, **reranking.recipe()}
-    return dict(RANKING_RECIPE)
+    if ranking == "dense":
+        return dict(RANKING_RECIPE)
+    reranking.require_available(SearchSettings(rerank_enabled=True, settings_mode="applied"))
+    return {**RANKING_RECIPE, **reranking.recipe()}
 
 
-def ranked(target: Target, question: Question, depth: int, ranking: Ranking) -> Sequence[Candidate]:
-    """Return the ``depth`` best chunks in the order of ``ranking``; neither cap nor floor acts.
+def ranked(target: Target, question: Question, depth: int) -> Sequence[Candidate]:
+    """Return the ``depth`` best chunks in the order of ``target.recipe``.
 
-    Raises Unavailable where the model is missing, Invalid where the ranking cannot run here.
+    Neither cap nor floor nor diversity acts. What reranking does not look at follows by score.
+    ``depth`` is at least what reranking looks at. Raises Unavailable where the model or the
+    recipe's reranker is missing.
     """
-    recipe = recipe_of(ranking)
     vector = vector_of(target.snapshot.model, question, keep=target.published).vector
-    candidates = best(target.snapshot, vector, max(depth, APPLIED_DEPTH))
-    # A search reranks the best 100; what lies deeper follows by its score.
+    found = best(target.snapshot, vector, depth)
+    looked_at = found[:APPLIED_DEPTH]
     first = reranking.in_order(
-        recipe, target.snapshot, question, candidates[:APPLIED_DEPTH], wanted=APPLIED_DEPTH
+        target.recipe, target.snapshot, question, looked_at, wanted=len(looked_at)
     )
-    return [*first, *candidates[APPLIED_DEPTH:]][:depth]
+    return [*first, *found[APPLIED_DEPTH:]]

@@ -333,8 +333,16 @@ components(
         }
     ),
     Trial=request(
-        {**QUESTION, "snapshot": {"type": ["integer", "null"], "minimum": 1}},
-        optional=[*QUESTION_OPTIONAL, "snapshot"],
+        {
+            **QUESTION,
+            "snapshot": {"type": ["integer", "null"], "minimum": 1},
+            "answer": {
+                "type": "boolean",
+                "default": False,
+                "description": "Whether a model answers from the passages; takes seconds.",
+            },
+        },
+        optional=[*QUESTION_OPTIONAL, "snapshot", "answer"],
         about="Without `snapshot`, the current one is asked.",
     ),
     TrialAnswer=record(
@@ -345,6 +353,40 @@ components(
                 **array(ref("Candidate")),
                 "description": "The topK best, kept or not.",
             },
+            "answer": nullable(
+                record(
+                    {
+                        "text": STRING,
+                        "model": STRING,
+                        "citations": {
+                            **array({"type": "integer", "minimum": 1}),
+                            "description": "Numbers of results, from 1.",
+                        },
+                    }
+                )
+            ),
+            "answerNotice": nullable(
+                record(
+                    {"code": STRING, "message": STRING},
+                    about="Why there is no answer, or what to know about it.",
+                )
+            ),
+            "diagnosis": array(
+                record(
+                    {
+                        "code": one_of(
+                            "scores.low",
+                            "floor.cuts_everything",
+                            "passages.thin",
+                            "chunks.too_large",
+                            "answer.unsupported",
+                        ),
+                        "why": STRING,
+                        "lookAt": STRING,
+                    },
+                    about="What stands out, with its figures and the next step.",
+                )
+            ),
         },
         optional=RETRIEVAL_OPTIONAL,
     ),

@@ -21,7 +21,10 @@ from registry.embedded.valkey import ValkeyServer, start_valkey
 IS_OWNER = "PYTEST_XDIST_WORKER" not in os.environ
 
 if IS_OWNER:
-    for name in ("DATABASE_URL", "REDIS_URL", "BROKER_URL", "EMBEDDING_MODEL", "RERANK_MODEL"):
+    for name in (
+        *("DATABASE_URL", "REDIS_URL", "BROKER_URL", "EMBEDDING_MODEL", "RERANK_MODEL"),
+        *("ANSWER_BASE_URL", "ANSWER_MODEL", "ANSWER_API_KEY"),
+    ):
         os.environ.pop(name, None)
     # Searchable by the unprivileged user that PostgreSQL runs as under root; listable by none.
     FOLDER = Path(tempfile.mkdtemp(prefix="registry-tests-"))

@@ -93,7 +93,8 @@ class Trial(KnowledgeBaseView):
         "tryQuestion",
         "Ask a snapshot a question: the test box",
         about="As a tool call would answer, with the candidates that were not kept. "
-        "Leaves no trace.",
+        "With `answer` a model answers from them; where it cannot, the passages come all the "
+        "same, and `answerNotice` says why. Leaves no trace.",
         tag=_TAG,
         body=ref("Trial"),
         answers={200: ref("TrialAnswer")},
@@ -101,11 +102,12 @@ class Trial(KnowledgeBaseView):
     )
     def post(self, request: Request, **_: Any) -> Response:
         base = self.knowledge_base()
-        body = self.body(*questions.MEMBERS, "snapshot")
+        body = self.body(*questions.MEMBERS, "snapshot", "answer")
         return Response(
             try_question(
                 base=base,
                 question=questions.read_question(body),
                 snapshot=requests.integer(body, "snapshot", least=1, most=_MOST),
+                answer=requests.boolean(body, "answer", default=False),
             )
         )
