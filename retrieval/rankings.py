@@ -34,14 +34,13 @@ def recipe_of(ranking: Ranking) -> dict[str, Any]:
 def ranked(target: Target, question: Question, depth: int) -> Sequence[Candidate]:
     """Return the ``depth`` best chunks in the order of ``target.recipe``.
 
-    Neither cap nor floor nor diversity acts. What reranking does not look at follows by score.
-    ``depth`` is at least what reranking looks at. Raises Unavailable where the model or the
-    recipe's reranker is missing.
+    Neither cap nor floor nor diversity acts. Raises Unavailable where the model or the recipe's
+    reranker is missing.
     """
     vector = vector_of(target.snapshot.model, question, keep=target.published).vector
-    found = best(target.snapshot, vector, depth)
-    looked_at = found[:APPLIED_DEPTH]
+    found = best(target.snapshot, vector, max(depth, APPLIED_DEPTH))
+    # A search reranks the best 100; what lies deeper follows by its score.
     first = reranking.in_order(
-        target.recipe, target.snapshot, question, looked_at, wanted=len(looked_at)
+        target.recipe, target.snapshot, question, found[:APPLIED_DEPTH], wanted=APPLIED_DEPTH
     )
-    return [*first, *found[APPLIED_DEPTH:]]
+    return [*first, *found[APPLIED_DEPTH:]][:depth]

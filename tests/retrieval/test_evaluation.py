@@ -370,3 +370,26 @@ def test_evaluation__left_to_a_real_worker__is_done_by_it(worker: Worker) -> Non
     wait_until(lambda: find_evaluation(base, evaluation.pk).state == "done")
     assert measures(find_evaluation(base, evaluation.pk))[0]["nDCG@10"] == 1
     assert isinstance(evaluation.pk, uuid.UUID)
+
+
+def test_evaluation__of_both_rankings__shows_what_reranking_does() -> None:
+    base = builders.make_base()
+    for name, text in {
+        "e17.md": "Error code E17 means that the bulb is loose.",
+        "e18.md": "Error code E18 means that the fan is blocked.",
+        "codes.md": "Codes on the display tell you what is wrong with a lamp.",
+    }.items():
+        builders.add_text(base, name, text)
+    builders.build(base)
+    base = find(base.pk)
+    ask(base, **{"What does E18 mean?": ["e18.md"]})
+
+    evaluation = run(base, rankings=["reranked", "dense"])
+
+    dense, reranked = render_evaluation(evaluation)["scores"]
+    assert (dense["ranking"], reranked["ranking"]) == ("dense", "reranked")
+    assert dense["rankingRecipe"]["fusion"] is None
+    assert reranked["rankingRecipe"]["fusion"] is not None
+    assert reranked["measures"]["hit@1"] == 1
+    [comparison] = comparisons(evaluation)
+    assert comparison["from"]["ranking"] == "dense"

@@ -306,8 +306,12 @@ def test_publish__while_the_reranker_is_gone__is_refused(
 def test_evaluation__of_the_reranked_order__is_that_of_a_search(codes: KnowledgeBase) -> None:
     target = current_target(find(codes.pk))
 
-    evaluated = rankings.ranked(target, Question(query=_QUESTION), 5, "reranked")
+    def ranked(name: rankings.Ranking) -> Any:
+        by_recipe = replace(target, recipe=rankings.recipe_of(name))
+        return rankings.ranked(by_recipe, Question(query=_QUESTION), 5)
+
+    evaluated = ranked("reranked")
 
     assert [one.chunk for one in evaluated] == [one["chunk"] for one in _ask(codes).results]
-    plain = rankings.ranked(target, Question(query=_QUESTION), 5, "dense")
+    plain = ranked("dense")
     assert [one.score for one in plain] == sorted((one.score for one in plain), reverse=True)
