@@ -303,6 +303,13 @@ BUILD_LEASE_SECONDS = _number("BUILD_LEASE_SECONDS", 120, least=5)
 BUILD_MAX_ATTEMPTS = 3
 BUILD_PARALLELISM = _number("BUILD_PARALLELISM", os.cpu_count() or 1, least=1)
 REAPER_INTERVAL_SECONDS = _number("REAPER_INTERVAL_SECONDS", 5, least=1)
+PRUNE_INTERVAL_SECONDS = _number("PRUNE_INTERVAL_SECONDS", 3600, least=1)
+# What is kept although no published version pins it: so many ready snapshots besides the current
+# one, and everything younger than so many days.
+SNAPSHOTS_KEPT_LAST = _number("SNAPSHOTS_KEPT_LAST", 5)
+SNAPSHOTS_KEPT_DAYS = _number("SNAPSHOTS_KEPT_DAYS", 30)
+# The vectors of questions that no published version was asked.
+QUESTIONS_KEPT_DAYS = _number("QUESTIONS_KEPT_DAYS", 30)
 CELERY_BEAT_SCHEDULE = {
     "look for due builds": {
         "task": "retrieval.look_for_due_builds",
@@ -313,6 +320,11 @@ CELERY_BEAT_SCHEDULE = {
         "task": "retrieval.look_for_due_evaluations",
         "schedule": REAPER_INTERVAL_SECONDS,
         "options": {"expires": 30, "queue": "default"},
+    },
+    "prune": {
+        "task": "retrieval.prune",
+        "schedule": PRUNE_INTERVAL_SECONDS,
+        "options": {"expires": 600, "queue": "default"},
     },
     "forget old idempotency records": {
         "task": "registry.forget_old_idempotency_records",

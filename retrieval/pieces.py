@@ -34,6 +34,7 @@ from retrieval.models import (
     IndexedDocument,
     PendingVector,
 )
+from retrieval.sizes import size_of
 from retrieval.vectors import Vector, from_wire
 
 logger = logging.getLogger("retrieval.pieces")
@@ -149,6 +150,10 @@ def _index(
         )
         indexed.chunk_count = len(parts)
         indexed.term_statistics = document_statistics(part.text for part in parts)
+        indexed.size = size_of(
+            (part.text, part.section, vectors[digest])
+            for part, digest in zip(parts, digests, strict=True)
+        )
         indexed.sealed = True
         indexed.save()
         finish(claim, indexed)

@@ -41,6 +41,23 @@ def shown_holders(labels: Iterable[str], access: Access) -> list[str]:
     return [label if _names_a_reachable_agent(label, access) else _UNNAMED for label in labels]
 
 
+def grouped_holders(labels: Iterable[str]) -> list[str]:
+    """Return published versions together by agent, for a person: ``v2, v5 of support``."""
+    versions: dict[str, list[int]] = {}
+    others = []
+    for label in labels:
+        slug, _, number = label.rpartition(" v")
+        if slug and number.isdecimal():
+            versions.setdefault(slug, []).append(int(number))
+        else:
+            others.append(label)
+    grouped = [
+        ", ".join(f"v{number}" for number in sorted(numbers)) + f" of {slug}"
+        for slug, numbers in sorted(versions.items())
+    ]
+    return grouped + sorted(others)
+
+
 def _names_a_reachable_agent(label: str, access: Access) -> bool:
     return access.agents is None or any(
         label == f"draft of {slug}" or label.startswith(f"{slug} v") for slug in access.agents

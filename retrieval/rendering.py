@@ -16,6 +16,7 @@ from retrieval.models import Document, IndexSnapshot, KnowledgeBase, SnapshotPin
 from retrieval.pins import shown_holders
 from retrieval.progress import Builds, builds_of
 from retrieval.search_settings import settings_of
+from retrieval.sizes import snapshot_bytes
 
 Json = dict[str, Any]
 
@@ -65,7 +66,8 @@ def _snapshot_in_short(snapshot: IndexSnapshot) -> Json:
 def render_snapshots(
     base: KnowledgeBase, snapshots: Sequence[IndexSnapshot], access: Access
 ) -> list[Json]:
-    """Return snapshots, selected with their model, and who holds each, at one more query."""
+    """Return snapshots, selected with their model, their size and who holds each, at two more
+    queries."""
     holders: dict[int, list[str]] = defaultdict(list)
     for snapshot_id, label in (
         SnapshotPin.objects.filter(snapshot__in=[snapshot.pk for snapshot in snapshots])
@@ -73,9 +75,11 @@ def render_snapshots(
         .values_list("snapshot_id", "holder_label")
     ):
         holders[snapshot_id].append(label)
+    sizes = snapshot_bytes([snapshot.pk for snapshot in snapshots])
     return [
         {
             **_snapshot_in_short(snapshot),
+            "bytes": sizes[snapshot.pk],
             "current": snapshot.pk == base.current_snapshot_id,
             "embeddingModel": snapshot.model.name,
             "chunking": Chunking.from_recipe(snapshot.chunking).as_json(),

@@ -231,6 +231,10 @@ components(
     Snapshot=record(
         {
             **_SNAPSHOT_IN_SHORT,
+            "bytes": {
+                **COUNT,
+                "description": "Of its texts and vectors; what snapshots share counts for each.",
+            },
             "current": BOOLEAN,
             "embeddingModel": STRING,
             "chunking": record({"strategy": STRING, "size": INTEGER, "overlap": INTEGER}),

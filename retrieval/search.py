@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from registry.canonical import digest_json, digest_text
-from registry.errors import Conflict, Unavailable
+from registry.errors import Conflict, NotFound, Unavailable
 from registry.fields import dump_received
 from retrieval import diversity, reranking
 from retrieval.candidates import Candidate, Ranking, rank, rank_in_database
@@ -231,6 +231,12 @@ def _ranked(
     """Return the best chunks and how many documents are purged, both of one moment."""
     while True:
         ranking = ranker(snapshot, query, depth)
+        if not ranking.candidates and not IndexSnapshot.objects.filter(pk=snapshot.pk).exists():
+            # A draft's or the test box's: those of published versions are never pruned.
+            raise NotFound(
+                f"Snapshot {snapshot.number} was pruned meanwhile; ask again.",
+                code="snapshot.not_found",
+            )
         if ranking.epoch is None:
             return ranking.candidates, 0
         # Else something was purged between the two looks.

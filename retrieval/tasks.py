@@ -6,10 +6,13 @@ the turns of large builds by the default one.
 
 from __future__ import annotations
 
+import time
 import uuid
 
 from celery import shared_task
 
+from registry.actors import Actor
+from retrieval import pruning
 from retrieval.evaluation import (
     EVALUATE_TASK,
     claim_evaluation,
@@ -19,6 +22,8 @@ from retrieval.evaluation import (
 from retrieval.hints import send_hint
 from retrieval.indexing import BUILD_TASK, START_TASK, due_knowledge_bases
 from retrieval.turns import TURN_SECONDS, send_hints, take_turn, work_off_small
+
+_PRUNING_SECONDS = 120.0
 
 
 @shared_task(name=START_TASK)
@@ -52,3 +57,9 @@ def look_for_due_evaluations(**_: object) -> None:
     """Find the evaluations whose message was lost or whose worker died."""
     for evaluation_id in due_evaluations():
         send_hint(EVALUATE_TASK, evaluation_id=str(evaluation_id))
+
+
+@shared_task(name="retrieval.prune")
+def prune(**_: object) -> None:
+    """Remove what nothing needs any more; what this turn leaves, the next one takes."""
+    pruning.prune(actor=Actor(kind="task", label="prune"), ends=time.monotonic() + _PRUNING_SECONDS)

@@ -6,19 +6,35 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
 from django.core.paginator import Paginator
-from django.db.models import Count, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.defaultfilters import filesizeformat
 from django.utils.safestring import SafeString
 
 from registry.admin_base import ReadOnlyAdmin, actor_of, attempt, refusals_shown, tag
 from retrieval.build_control import cancel_build
 from retrieval.chunking import Chunking
 from retrieval.models import IndexSnapshot, KnowledgeBase
+from retrieval.pins import grouped_holders
+from retrieval.pruning import Keep
+from retrieval.sizes import snapshot_bytes
 
 _BASE_FILTER = "knowledge_base__id__exact"
 _MEMBERS_PER_PAGE = 100
 _TAGS = {"ready": "good", "building": "warn", "failed": "bad"}
+
+
+class SnapshotList(ChangeList):
+    """A page of snapshots, each with its size: one more query for the page."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        self.result_list = list(self.result_list)
+        sizes = snapshot_bytes([snapshot.pk for snapshot in self.result_list])
+        for snapshot in self.result_list:
+            snapshot.bytes = sizes[snapshot.pk]
 
 
 @admin.register(IndexSnapshot)
@@ -29,8 +45,9 @@ class IndexSnapshotAdmin(ReadOnlyAdmin[IndexSnapshot]):
         "state_of",
         "documents",
         "chunks",
+        "size",
         "failed",
-        "pin_total",
+        "held_by",
         "started_at",
         "base",
     ]
@@ -40,7 +57,10 @@ class IndexSnapshotAdmin(ReadOnlyAdmin[IndexSnapshot]):
     pages = [("<path:object_id>/cancel/", "cancel_page")]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[IndexSnapshot]:
-        return super().get_queryset(request).annotate(pinned=Count("pins"))
+        return super().get_queryset(request).prefetch_related("pins")
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return SnapshotList
 
     def get_list_display(self, request: HttpRequest) -> Any:
         """Return the columns; that of the knowledge base only in a list over several."""
@@ -104,9 +124,14 @@ class IndexSnapshotAdmin(ReadOnlyAdmin[IndexSnapshot]):
     def failed(self, snapshot: IndexSnapshot) -> int:
         return snapshot.failed_count
 
-    @admin.display(description="held by versions", ordering="pinned")
-    def pin_total(self, snapshot: Any) -> int:
-        return int(snapshot.pinned)
+    @admin.display(description="size")
+    def size(self, snapshot: Any) -> str:
+        return filesizeformat(snapshot.bytes)
+
+    @admin.display(description="held by")
+    def held_by(self, snapshot: IndexSnapshot) -> str:
+        held = grouped_holders(pin.holder_label for pin in snapshot.pins.all())
+        return "; ".join(held) or "–"
 
     @refusals_shown
     def change_view(
@@ -122,7 +147,9 @@ class IndexSnapshotAdmin(ReadOnlyAdmin[IndexSnapshot]):
             tab="change",
             chunking=Chunking.from_recipe(snapshot.chunking),
             members=Paginator(members, _MEMBERS_PER_PAGE).get_page(request.GET.get("p")),
-            pins=snapshot.pins.order_by("holder_label"),
+            held_by=grouped_holders(pin.holder_label for pin in snapshot.pins.all()),
+            keep=Keep.configured(),
+            bytes=snapshot_bytes([snapshot.pk])[snapshot.pk],
             may_cancel=snapshot.state == "building"
             and request.user.has_perm("retrieval.change_knowledgebase"),
         )

@@ -50,6 +50,9 @@ class IndexedDocument(models.Model):
         help_text="How many chunks hold each term, for reranking; terms as digests. Null where "
         "the document was indexed before these were kept.",
     )
+    size = models.PositiveBigIntegerField(
+        null=True, help_text="Of its texts, sections and vectors, in bytes; null: not counted."
+    )
     sealed = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 

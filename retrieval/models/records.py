@@ -44,6 +44,13 @@ class QueryEmbedding(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["model", "query_digest"], name="query_embedding_once"),
         ]
+        indexes = [
+            models.Index(
+                fields=["created_at"],
+                condition=models.Q(kept=False),
+                name="query_embedding_not_kept",
+            ),
+        ]
         triggers = [
             guard(
                 "immutable",

@@ -54,7 +54,7 @@ def test_snapshot__unknown_number__is_not_found(api: CheckedClient, number: str)
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_list__however_many__takes_four_queries(
+def test_list__however_many__takes_five_queries(
     api: CheckedClient, django_assert_num_queries: Any, count: int
 ) -> None:
     base = builders.make_base()
@@ -62,7 +62,7 @@ def test_list__however_many__takes_four_queries(
         builders.add_text(base, f"{number}.md", f"Number {number}.")
         builders.build(base)
 
-    with django_assert_num_queries(4):  # the key, the base, the page, the pins
+    with django_assert_num_queries(5):  # the key, the base, the page, the pins, the sizes
         response = api.get(f"{_base(base)}/snapshots")
 
     assert len(response.json()["results"]) == count
