@@ -25,6 +25,7 @@ from registry.errors import (
     NotFound,
     RegistryError,
     TooLarge,
+    TooMany,
     Unauthenticated,
     Unavailable,
     problem,
@@ -94,6 +95,8 @@ def problem_response(error: Exception, context: Mapping[str, Any]) -> Response |
     headers = {}
     if known.status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="agent-registry"'
+    if isinstance(known, TooMany):
+        headers["Retry-After"] = str(known.retry_after)
     return Response(problem(known), status=known.status, headers=headers, content_type=PROBLEM)
 
 

@@ -161,6 +161,20 @@ class UnsupportedType(RegistryError):
     default_code = "document.unsupported_type"
 
 
+class TooMany(RegistryError):
+    """The caller has used up what it may do for now: 429; ``retry_after`` seconds from now."""
+
+    status = 429
+    title = "Too many requests"
+    default_code = "request.too_many"
+
+    def __init__(
+        self, detail: str, *, code: str | None = None, retry_after: int, **data: Any
+    ) -> None:
+        super().__init__(detail, code=code, retryAfter=retry_after, **data)
+        self.retry_after = retry_after
+
+
 class RevisionRequired(RegistryError):
     """An edit must say which revision it started from: 428."""
 

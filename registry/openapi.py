@@ -45,6 +45,7 @@ _ERRORS = {
     415: "This type is not supported.",
     422: "The request was understood and is wrong.",
     428: "If-Match is missing.",
+    429: "The key has used up what it may do for now; `Retry-After` says for how long.",
     503: "Something this needs is missing at the moment.",
 }
 

@@ -234,6 +234,13 @@ OCR_LANGUAGES = _text("OCR_LANGUAGES", "eng")
 # Blank: where distributions put them.
 OCR_DATA_DIR = _text("OCR_DATA_DIR")
 
+# New questions of one API key; each leaves a row of 1.5 kB for ever. 0: no limit.
+NEW_QUESTIONS_PER_HOUR = _number("NEW_QUESTIONS_PER_HOUR", 10_000)
+NEW_QUESTIONS_PER_DAY = _number("NEW_QUESTIONS_PER_DAY", 50_000)
+# Copies of questions' vectors: how many a process holds, how long Redis does (0: not at all).
+QUESTION_CACHE_SIZE = _number("QUESTION_CACHE_SIZE", 5000)
+QUESTION_CACHE_SECONDS = _number("QUESTION_CACHE_SECONDS", 86_400)
+
 EMBEDDING_MODEL = _text("EMBEDDING_MODEL", "all-MiniLM-L6-v2")
 RERANK_MODEL = _text("RERANK_MODEL")
 # The model that answers in the test box: blank, the small local one; "none", no model.

@@ -60,6 +60,12 @@ WITH base AS (
       AND s.number < (SELECT number FROM newest)
       AND s.id NOT IN (SELECT id FROM kept_last)
       AND NOT EXISTS (SELECT 1 FROM retrieval_snapshotpin AS p WHERE p.snapshot_id = s.id)
+      AND NOT EXISTS (
+        SELECT 1 FROM retrieval_evaluation AS v
+        JOIN retrieval_evaluationscore AS c ON c.evaluation_id = v.id
+        WHERE v.knowledge_base_id = base.id AND v.state = 'running'
+          AND c.snapshot_number = s.number
+      )
 ), documents AS (
     SELECT d.id, d.deleted_at FROM retrieval_document AS d
     JOIN base ON base.id = d.knowledge_base_id

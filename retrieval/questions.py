@@ -6,19 +6,31 @@ anything is ranked: two runtimes differ in the last bits, and stored bits do not
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from django.db import connection, transaction
+from django.db.backends.utils import CursorWrapper
 
 from registry import requests
 from registry.canonical import digest_text
-from registry.errors import Invalid, Unavailable
+from registry.errors import Unavailable
 from registry.strict_json import check_text
 from retrieval.encoders import Encoder, encoder_for
 from retrieval.models import EmbeddingModel, QueryEmbedding
-from retrieval.vectors import Vector
+from retrieval.question_cache import CACHE
+from retrieval.question_limits import count_question, require_room
+from retrieval.vectors import Vector, literal
+
+_ATTEMPTS = 10
+_INSERT = """
+INSERT INTO retrieval_queryembedding
+    (model_id, query_digest, vector, kept, truncated, provenance, created_at)
+VALUES (%s, %s, %s::vector, %s, %s, %s, now()) ON CONFLICT (model_id, query_digest) DO NOTHING
+"""
 
 MAX_QUERY_CHARACTERS = 32_000
 MEMBERS = ("query", "topK", "confidenceThreshold")
@@ -64,36 +76,89 @@ class QuestionVector:
     truncated: bool
 
 
-def vector_of(model: EmbeddingModel, question: Question, *, keep: bool) -> QuestionVector:
+def vector_of(
+    model: EmbeddingModel, question: Question, *, keep: bool, asker: uuid.UUID | None = None
+) -> QuestionVector:
     """Return the one vector of ``question``, stored before it is used.
 
     ``keep`` is True for questions to published versions: their row stays as long as any version
-    pins the model. Its first sight is committed, durably, before this returns; later ones write
-    nothing. Raises Unavailable (``model.not_available``) for a new question to a model that is
-    not installed; one asked before is answered all the same.
+    pins the model. Its first sight is committed, durably, before this returns (where the caller
+    has no transaction open); later ones write nothing. ``asker`` is the API key on whose account
+    a new question goes. Raises Unavailable (``model.not_available``) and TooMany
+    (``questions.limit_reached``) for a new question; one asked before is answered all the same.
     """
-    row = _stored(model, question)
-    if row is None:
-        encoder = _encoder_of(model)
-        QueryEmbedding.objects.bulk_create(
-            [
-                QueryEmbedding(
-                    model=model,
-                    query_digest=question.digest,
-                    vector=encoder.encode_query(question.query),
-                    truncated=encoder.query_tokens(question.query) > encoder.max_tokens,
-                    kept=keep,
-                    provenance=encoder.provenance,
-                )
-            ],
-            ignore_conflicts=True,
-        )
+    copy = CACHE.get(model, question.digest)
+    if copy is not None:
+        return QuestionVector(vector=copy[0], truncated=copy[1])
+    row = _stored_for_good(model, question, keep=keep, asker=asker)
+    found = _read(row)
+    if row.kept:
+        CACHE.put_after_commit(model, question.digest, found.vector, truncated=found.truncated)
+    return found
+
+
+def _stored_for_good(
+    model: EmbeddingModel, question: Question, *, keep: bool, asker: uuid.UUID | None
+) -> QueryEmbedding:
+    """Return the question's row; with ``keep``, only once it is certain that it stays."""
+    earlier: QueryEmbedding | None = None
+    for _ in range(_ATTEMPTS):
         row = _stored(model, question)
-        if row is None:
-            raise Invalid.field("query", question.query, "could not be stored; ask again")
-    if keep and not row.kept:
-        QueryEmbedding.objects.filter(pk=row.pk, kept=False).update(kept=True)
-    return _read(row)
+        if row is None and earlier is None:
+            require_room(asker)
+            _insert(_embedded(model, question), keep=keep, asker=asker)
+        elif row is None and earlier is not None:
+            # A draft's old question was removed between the look and the mark. Its vector comes
+            # back as it was: it may have been used.
+            _insert(earlier, keep=keep, asker=None)
+        elif row is not None:
+            if row.kept or not keep or _mark_kept(row):
+                return row
+            earlier = row
+    raise Unavailable("The question could not be stored; ask again.", code="question.not_stored")
+
+
+def _embedded(model: EmbeddingModel, question: Question) -> QueryEmbedding:
+    encoder = _encoder_of(model)
+    return QueryEmbedding(
+        model=model,
+        query_digest=question.digest,
+        vector=encoder.encode_query(question.query),
+        truncated=encoder.query_tokens(question.query) > encoder.max_tokens,
+        provenance=encoder.provenance,
+    )
+
+
+def _insert(row: QueryEmbedding, *, keep: bool, asker: uuid.UUID | None) -> None:
+    """Insert a row unless there is one; counted for ``asker`` where it is new."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        _wait_for_the_disk(cursor)
+        cursor.execute(
+            _INSERT,
+            [
+                row.model_id,
+                row.query_digest,
+                literal(np.asarray(row.vector, dtype=np.float32)),
+                keep,
+                row.truncated,
+                row.provenance,
+            ],
+        )
+        if cursor.rowcount:
+            count_question(asker)
+
+
+def _mark_kept(row: QueryEmbedding) -> bool:
+    """Mark a row as kept; False where it was removed, or marked by another, since it was read."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        _wait_for_the_disk(cursor)
+        row.kept = bool(QueryEmbedding.objects.filter(pk=row.pk, kept=False).update(kept=True))
+    return row.kept
+
+
+def _wait_for_the_disk(cursor: CursorWrapper) -> None:
+    """Let this transaction's commit be durable, whatever the session or the server says."""
+    cursor.execute("SET LOCAL synchronous_commit TO on")
 
 
 def vector_again(model: EmbeddingModel, question: Question) -> QuestionVector:

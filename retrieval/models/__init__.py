@@ -8,7 +8,7 @@ from retrieval.models.documents import Document, DocumentRevision, Extraction, P
 from retrieval.models.evaluations import Evaluation, EvaluationQuestion, EvaluationScore
 from retrieval.models.indexes import Chunk, IndexedDocument, PendingVector
 from retrieval.models.knowledge_bases import EmbeddingModel, KnowledgeBase
-from retrieval.models.records import QueryEmbedding, RerankScore, Trace
+from retrieval.models.records import NewQuestions, QueryEmbedding, RerankScore, Trace
 from retrieval.models.snapshots import BuildPiece, IndexSnapshot, SnapshotMember, SnapshotPin
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "IndexSnapshot",
     "IndexedDocument",
     "KnowledgeBase",
+    "NewQuestions",
     "PendingVector",
     "Purge",
     "QueryEmbedding",

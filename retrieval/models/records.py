@@ -18,6 +18,7 @@ from registry.immutability import (
     refuse_truncate,
     unchanged,
 )
+from registry.models import ApiKey
 from retrieval.models.knowledge_bases import EmbeddingModel
 
 _ALL_BUT_VECTOR = ("id", "model_id", "query_digest", "truncated", "provenance", "created_at")
@@ -108,6 +109,22 @@ class RerankScore(models.Model):
 
     def __str__(self) -> str:
         return f"{self.query_digest} {self.chunk_digest}"
+
+
+class NewQuestions(models.Model):
+    """How many new questions an API key asked in an hour: what its limit counts."""
+
+    api_key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, related_name="+")
+    hour = models.DateTimeField(help_text="When it began.")
+    count = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["api_key", "hour"], name="new_questions_once_an_hour"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.count} of {self.api_key_id} from {self.hour}"
 
 
 class Trace(models.Model):
