@@ -9,7 +9,7 @@ from agents.recording import declared_context, kept_context, trace_of
 from agents.resolution import applicable, decide
 from agents.versions import Runnable
 from registry.access import Access
-from registry.errors import Invalid, RegistryError, problem
+from registry.errors import Invalid, RegistryError, TooMany, problem
 from retrieval import search
 from retrieval.questions import Question
 from retrieval.traces import record_trace
@@ -39,7 +39,7 @@ def call_tool(
             allowed=[one.name for one in version.configuration.tools if one.type == "rag"],
             code="tool.not_callable",
         )
-    found = search.retrieve(version.target(tool.knowledge_base), question)
+    found = search.retrieve(version.target(tool.knowledge_base), question, asker=access.key_id)
     trace_id = record_trace(
         trace_of(
             "call",
@@ -77,7 +77,9 @@ def retrieve_attached(
     for binding in applicable(decisions):
         base_id = binding.values.knowledge_base
         try:
-            found = search.retrieve(version.target(base_id), question)
+            found = search.retrieve(version.target(base_id), question, asker=access.key_id)
+        except TooMany:
+            raise
         except RegistryError as error:
             failed = {"knowledgeBase": version.knowledge_base(base_id), "error": problem(error)}
             groups.append(failed)

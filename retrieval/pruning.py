@@ -27,6 +27,7 @@ from registry import audit
 from registry.actors import Actor
 from registry.errors import NotFound
 from retrieval.models import IndexSnapshot, KnowledgeBase, PendingVector, QueryEmbedding
+from retrieval.question_limits import forget_old_counts
 from retrieval.sizes import SIZE
 
 logger = logging.getLogger("retrieval.pruning")
@@ -194,6 +195,8 @@ def prune(
             logger.warning("prune.left knowledge_base=%s reason=%s", one.pk, error)
     if base is not None:
         return PrunedEverywhere(bases=found, questions=0, pending_vectors=0)
+    if not dry_run:
+        forget_old_counts()
     return PrunedEverywhere(
         bases=found,
         questions=prune_questions(dry_run=dry_run, ends=ends),

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import OrderedDict
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import redis
@@ -91,7 +92,7 @@ class QuestionCache:
         if not self._redis_is_used():
             return None
         try:
-            found = _client(settings.REDIS_URL).get(_redis_key(key))
+            found: Any = _client(settings.REDIS_URL).get(_redis_key(key))
         except (redis.RedisError, OSError) as error:
             self._leave_alone(error)
             return None

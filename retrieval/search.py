@@ -114,13 +114,15 @@ class Retrieval:
         return group
 
 
-def retrieve(target: Target, question: Question) -> Retrieval:
+def retrieve(target: Target, question: Question, *, asker: uuid.UUID | None = None) -> Retrieval:
     """Answer ``question`` from ``target`` by the rules of retrieval.
 
-    Raises Unavailable where the model (for a new question) or the pinned reranker is missing.
+    ``asker`` is the API key that asks; None, a person or a task, has no limit. Raises Unavailable
+    where the model (for a new question) or the pinned reranker is missing, TooMany
+    (``questions.limit_reached``), and NotFound where a draft's snapshot was pruned meanwhile.
     """
     _require_known(target.recipe)
-    embedded = vector_of(target.snapshot.model, question, keep=target.published)
+    embedded = vector_of(target.snapshot.model, question, keep=target.published, asker=asker)
     return _found(target, question, embedded, rank)
 
 

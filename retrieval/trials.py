@@ -5,6 +5,7 @@ On request a model answers from the passages; what stands out is diagnosed eithe
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
@@ -33,6 +34,7 @@ def try_question(
     base: KnowledgeBase,
     question: Question,
     snapshot: int | None = None,
+    asker: uuid.UUID | None = None,
     answer: bool = False,
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
@@ -42,11 +44,11 @@ def try_question(
     ``kept``. With ``answer`` a model answers from the
     passages, which takes up to ``ANSWER_TIMEOUT_SECONDS``; where it does not, ``answer`` is None
     and ``answerNotice`` says why. ``diagnosis`` is there either way. The settings are those of
-    now. Leaves no trace. Raises NotFound for an unknown snapshot, Conflict
+    now. ``asker`` is the API key that asks. Leaves no trace. Raises NotFound for an unknown snapshot, Conflict
     (``snapshot.not_ready``, ``knowledge_base.no_snapshot``), and what ``search.retrieve`` raises.
     """
     target = _target(base, snapshot)
-    found = search.retrieve(target, question)
+    found = search.retrieve(target, question, asker=asker)
     written: Answer | None = None
     notice: Notice | None = None
     if answer:

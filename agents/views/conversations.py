@@ -82,7 +82,7 @@ class Retrieve(VersionView):
         tag=_TAG,
         body=ref("Retrieve"),
         answers={200: ref("Retrieved")},
-        errors=(400, 404, 415, 422),
+        errors=(400, 404, 415, 422, 429),
     )
     def post(self, request: Request, **_: Any) -> Response:
         body = self.body(*_WHICH, *questions.MEMBERS, "context", "conversationId")
@@ -109,7 +109,7 @@ class CallTool(VersionView):
         tag=_TAG,
         body=ref("Call"),
         answers={200: ref("Called")},
-        errors=(400, 404, 409, 415, 422),
+        errors=(400, 404, 409, 415, 422, 429),
     )
     def post(self, request: Request, **_: Any) -> Response:
         body = self.body(*_WHICH, *questions.MEMBERS, "context", "conversationId")

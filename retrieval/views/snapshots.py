@@ -98,7 +98,7 @@ class Trial(KnowledgeBaseView):
         tag=_TAG,
         body=ref("Trial"),
         answers={200: ref("TrialAnswer")},
-        errors=(400, 404, 409, 415, 422),
+        errors=(400, 404, 409, 415, 422, 429),
     )
     def post(self, request: Request, **_: Any) -> Response:
         base = self.knowledge_base()
@@ -107,6 +107,7 @@ class Trial(KnowledgeBaseView):
             try_question(
                 base=base,
                 question=questions.read_question(body),
+                asker=self.access.key_id,
                 snapshot=requests.integer(body, "snapshot", least=1, most=_MOST),
                 answer=requests.boolean(body, "answer", default=False),
             )

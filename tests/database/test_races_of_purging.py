@@ -155,20 +155,19 @@ def test_purge__of_a_large_document_half_embedded__leaves_no_vector(
     text = "\n\n".join(f"# Part {number}\n\n{builders.RETURNS}{number}" for number in range(6))
     document = builders.add_text(base, "secret.md", text)
     snapshot = started(base)
-    encode = encoder_for(base.model.name).encode_passages
+    real = encoder_for(base.model.name)
     seen: list[int] = []
 
     class Encoder:
         def __getattr__(self, name: str) -> Any:
-            return getattr(pieces_encoder, name)
+            return getattr(real, name)
 
         def encode_passages(self, texts: Any) -> Any:
             if PendingVector.objects.exists() and not seen:
                 seen.append(PendingVector.objects.count())
                 purge(document)
-            return encode(texts)
+            return real.encode_passages(texts)
 
-    pieces_encoder = encoder_for(base.model.name)
     monkeypatch.setattr(pieces, "encoder_for", lambda name: Encoder())
 
     work_off(snapshot)
@@ -246,10 +245,10 @@ def test_verify__with_a_purge_in_its_midst__finds_no_difference(
 ) -> None:
     joined_text = segments.joined_text
 
-    def join_then_purge(segments: Any) -> str:
+    def join_then_purge(read: Any) -> str:
         if not Purge.objects.exists():
             purge(document)
-        return joined_text(segments)
+        return joined_text(read)
 
     monkeypatch.setattr(verification, "joined_text", join_then_purge)
     assert base.current_snapshot is not None

@@ -9,11 +9,13 @@ from django.core.management import CommandError, call_command
 from agents.tools import call_tool
 from agents.verification import verify_version
 from agents.versions import runnable
+from registry.errors import NotFound
 from registry.models import AuditEvent
 from retrieval import search
+from retrieval.build_control import cancel_build
 from retrieval.claims import claim_piece
 from retrieval.documents import delete_document
-from retrieval.indexing import cancel_build, start_build
+from retrieval.indexing import start_build
 from retrieval.knowledge_bases import find, update_knowledge_base
 from retrieval.models import (
     Chunk,
@@ -140,9 +142,7 @@ def test_prune__earlier_chunking_not_kept__goes_with_its_chunks(base: KnowledgeB
     coarse = Chunk.objects.count()
     cut(base, FINE)
     builders.build(base)
-    size = sum(
-        IndexedDocument.objects.filter(chunking__contains="200").values_list("size", flat=True)
-    )
+    size = sum(one.size or 0 for one in IndexedDocument.objects.filter(chunking__contains="200"))
 
     done = pruned(base)
 
@@ -281,7 +281,7 @@ def test_search__snapshot_pruned_after_it_was_found__says_so(base: KnowledgeBase
     edited(base, 1)
     pruned(base)
 
-    with pytest.raises(search.NotFound) as refused:
+    with pytest.raises(NotFound) as refused:
         search.retrieve(target, QUESTION)
 
     assert refused.value.code == "snapshot.not_found"
