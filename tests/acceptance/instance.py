@@ -35,7 +35,9 @@ class Instance:
     def __init__(self, data_dir: Path, environment: Mapping[str, str] | None = None) -> None:
         self.data_dir = data_dir
         self.url = ""
-        self._environment = {
+        # Further words for `up`, and variables, from the next start on.
+        self.options: list[str] = []
+        self.environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith(_OURS)},
             "REAPER_INTERVAL_SECONDS": "1",
             # The run's one export of the bundled model's graph: half a minute each otherwise.
@@ -46,10 +48,11 @@ class Instance:
 
     def start(self) -> None:
         """Start and return when it says that it is ready."""
+        words = ["up", "--port", "0", "--no-demo", *self.options, *self._where()]
         self._process = subprocess.Popen(
-            [sys.executable, "manage.py", "up", "--port", "0", "--no-demo", *self._where()],
+            [sys.executable, "manage.py", *words],
             cwd=ROOT,
-            env=self._environment,
+            env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -81,18 +84,27 @@ class Instance:
                 raise
         self._process = None
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def manage(self, *words: str) -> str:
         """Run a management command on this installation and return its output."""
-        done = subprocess.run(
+        done = self.run(*words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a management command on this installation, whatever comes of it."""
+        return subprocess.run(
             [sys.executable, "manage.py", *words, *self._where()],
             cwd=ROOT,
-            env=self._environment,
+            env=self.environment,
             capture_output=True,
             text=True,
             check=False,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
 
     def client(self, scope: str) -> Client:
         name = f"{scope} {time.monotonic_ns()}"
@@ -108,6 +120,7 @@ class Client:
 
     def __init__(self, installation: Installation, key: str) -> None:
         self._installation = installation
+        self.key = key
         self._headers = {"Authorization": f"Bearer {key}"}
 
     def send(self, method: str, path: str, **options: Any) -> httpx.Response:
