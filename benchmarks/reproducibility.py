@@ -449,7 +449,8 @@ class Benchmark:
         ):
             subprocess.run([str(programs / words[0]), *words[1:]], check=True)
         self.instance.environment["DATABASE_NAME"] = name
-        self.restarted()
+        self.instance.stop()
+        self.instance.start()
 
     def _dsn(self, database: str = "registry") -> str:
         return Paths(self.instance.data_dir).postgres_dsn("owner", database)
