@@ -24,10 +24,12 @@ from registry.admin_base import (
 from registry.errors import RegistryError
 from retrieval.admin.building import BuildButtons
 from retrieval.admin.chunk_previews import PreviewForm, shown_chunks
+from retrieval.admin.evaluation import EvaluationPages
 from retrieval.admin.forms import KNOWLEDGE_BASE_FIELDS, KnowledgeBaseForm, UploadForm
 from retrieval.admin.standing import standing_of
-from retrieval.admin.test_box import test_box
+from retrieval.admin.test_box import Cancellable, asked
 from retrieval.admin.uploading import upload_files
+from retrieval.answering import answer_model
 from retrieval.knowledge_bases import (
     create_knowledge_base,
     delete_knowledge_base,
@@ -68,7 +70,7 @@ _FORM_GROUPS = (
 
 
 @admin.register(KnowledgeBase)
-class KnowledgeBaseAdmin(BuildButtons):
+class KnowledgeBaseAdmin(BuildButtons, EvaluationPages):
     object_type = "knowledge_base"
     list_display = ["name", "build", "document_total", "searched", "model", "settings_mode"]
     list_select_related = ["model", "current_snapshot"]
@@ -79,13 +81,16 @@ class KnowledgeBaseAdmin(BuildButtons):
         ("<path:object_id>/settings/", "settings_page"),
         ("<path:object_id>/upload/", "upload_page"),
         ("<path:object_id>/test-box/", "test_box_page"),
+        ("<path:object_id>/test-box/answer/", "test_box_answer_page"),
         *BuildButtons.button_pages,
+        *EvaluationPages.evaluation_pages,
     ]
     tabs = [
         ("change", "Overview"),
         ("documents", "Documents"),
         ("upload", "Upload"),
         ("test_box", "Test box"),
+        ("evaluation", "Evaluation"),
         ("snapshots", "Snapshots"),
         ("settings", "Settings"),
         ("history", "Audit log"),
@@ -222,7 +227,8 @@ class KnowledgeBaseAdmin(BuildButtons):
 
     def test_box_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
         base = self.found(request, object_id)
-        form, answer = test_box(base, request.POST or None)
+        now = "now" in request.POST
+        form, answer = asked(base, request.POST or None, answer=now)
         return self.page(
             request,
             "retrieval/test_box.html",
@@ -231,10 +237,30 @@ class KnowledgeBaseAdmin(BuildButtons):
             tab="test_box",
             adminform=fieldsets(
                 form,
-                (None, ["query", ("top_k", "confidence_threshold"), "snapshot"], ""),
+                (None, ["query", ("top_k", "confidence_threshold"), "snapshot", "answer"], ""),
             ),
             answer=answer,
+            follows=answer is not None and not now and form.cleaned_data["answer"],
+            model=answer_model(),
             submit="Ask",
+        )
+
+    def test_box_answer_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Return a model's answer alone, which the page's script asks for once passages are shown."""
+        base = self.found(request, object_id)
+        waiting = Cancellable.of(request.user.pk, request.POST.get("token", ""))
+        if "cancel" in request.POST:
+            waiting.cancel()
+            return HttpResponse(status=204)
+        form, answer = asked(base, request.POST, answer=True, is_cancelled=waiting.is_cancelled)
+        return TemplateResponse(
+            request,
+            "admin/retrieval/answer_panel.html",
+            {
+                "written": answer.written if answer else None,
+                "errors": form.errors,
+                "model": answer_model(),
+            },
         )
 
     # -- acting --------------------------------------------------------------------------------

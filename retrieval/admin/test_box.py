@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+
+from django.conf import settings
+from django.core.cache import cache
+from redis.exceptions import RedisError
 
 from registry.admin_base import show_errors
 from registry.errors import RegistryError
@@ -14,6 +20,7 @@ from retrieval.questions import read_question
 from retrieval.trials import try_question
 
 _MOST_SNAPSHOTS = 50
+_TOKEN = re.compile(r"[0-9a-f-]{36}")
 _SOURCES = {
     "call": "this question",
     "knowledgeBase": "the knowledge base's settings",
@@ -55,12 +62,31 @@ class Answer:
     applied: list[tuple[str, Any, str]]
     snapshot: int
     receipt: str
+    written: Written
 
 
-def test_box(
-    base: KnowledgeBase, typed: Mapping[str, Any] | None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a model wrote, or why it did not, and what stands out."""
+
+    # The text in parts; a part that cites a passage has its number
+    parts: list[tuple[str, int | None]]
+    model: str
+    notice: str
+    diagnosis: list[Mapping[str, str]]
+
+
+def asked(
+    base: KnowledgeBase,
+    typed: Mapping[str, Any] | None,
+    *,
+    answer: bool = False,
+    is_cancelled: Callable[[], bool] = lambda: False,
 ) -> tuple[QuestionForm, Answer | None]:
-    """Return the form and, for a question that was answered, the answer."""
+    """Return the form and, for a question that was answered, the answer.
+
+    With ``answer`` a model answers before this returns, unless ``is_cancelled``.
+    """
     form = QuestionForm(typed, snapshots=_choices(base))
     if not form.is_valid():
         return form, None
@@ -69,6 +95,8 @@ def test_box(
             base=base,
             question=read_question(form.body()),
             snapshot=form.cleaned_data["snapshot"],
+            answer=answer,
+            is_cancelled=is_cancelled,
         )
     except RegistryError as error:
         show_errors(form, error, QUESTION_FIELDS)
@@ -107,7 +135,53 @@ def _answer(found: Mapping[str, Any]) -> Answer:
         ],
         snapshot=found["snapshot"]["number"],
         receipt=found["receipt"],
+        written=_written(found),
     )
+
+
+def _written(found: Mapping[str, Any]) -> Written:
+    answer, notice = found["answer"], found["answerNotice"]
+    return Written(
+        parts=_linked(answer["text"], answer["citations"]) if answer else [],
+        model=answer["model"] if answer else "",
+        notice=notice["message"] if notice else "",
+        diagnosis=found["diagnosis"],
+    )
+
+
+def _linked(text: str, cited: Sequence[int]) -> list[tuple[str, int | None]]:
+    """Return ``text`` in parts, each citation of a passage a part of its own."""
+    parts: list[tuple[str, int | None]] = []
+    for part in re.split(r"(?<=[\[,;\s])(\d{1,3})(?=[\],;])", text):
+        number = int(part) if part.isascii() and part.isdecimal() else None
+        parts.append((part, number if number in cited else None))
+    return parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancellable:
+    """One answer that a page waits for, by the token that the page made for it."""
+
+    key: str
+
+    @classmethod
+    def of(cls, user_id: object, token: str) -> Cancellable:
+        """Name the answer; what is no token names one that nobody can cancel."""
+        return cls(key=f"answer-cancelled:{user_id}:{token}" if _TOKEN.fullmatch(token) else "")
+
+    def cancel(self) -> None:
+        """End the answer, whichever process waits for it; without Redis its time ends it."""
+        if self.key:
+            with suppress(RedisError):
+                cache.set(self.key, True, settings.ANSWER_TIMEOUT_SECONDS * 2)  # noqa: FBT003
+
+    def is_cancelled(self) -> bool:
+        """Say whether the page is no longer interested."""
+        if not self.key:
+            return False
+        with suppress(RedisError):
+            return bool(cache.get(self.key))
+        return False
 
 
 def _fate(candidate: Mapping[str, Any], floor: float, dropped: Mapping[str, int] | None) -> str:

@@ -47,6 +47,7 @@ def _urls(world: dict[str, Any]) -> list[str]:
             "knowledgebase",
             world["base"],
             *("change", "build", "settings", "upload", "test_box", "delete"),
+            *("evaluation", "evaluation_import", "evaluation_add"),
         ),
         *of(
             "retrieval",
