@@ -28,7 +28,7 @@ _numbers = itertools.count(1)
 Row = tuple[float, str, str, int]
 
 
-def snapshot_of(vectors: list[list[Vector]]) -> IndexSnapshot:
+def snapshot_of(vectors: list[list[Vector]], *, text: str = "drawn") -> IndexSnapshot:
     """A ready snapshot with one document per list; its texts play no part in the search.
 
     The same vector has the same digest wherever it occurs, as the same text would.
@@ -67,7 +67,7 @@ def snapshot_of(vectors: list[list[Vector]]) -> IndexSnapshot:
                 indexed_document=indexed,
                 model=model,
                 ordinal=ordinal,
-                text="drawn",
+                text=text,
                 start=0,
                 end=1,
                 digest=digest_bytes(vector.tobytes()),

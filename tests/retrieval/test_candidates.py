@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from django.db import connection
 
 from retrieval.candidates import best
 from retrieval.models import IndexSnapshot
@@ -66,3 +67,19 @@ def test_best__of_a_snapshot_without_chunks__is_nothing() -> None:
     snapshot = snapshot_of([[query]])
     empty = IndexSnapshot(pk=-1, model=snapshot.model)
     assert best(empty, query, 5) == []
+
+
+def test_vectors__of_chunks_with_long_texts__stay_in_their_rows() -> None:
+    """Out of line, the exact search reads ten times as many pages."""
+    generator = np.random.default_rng(8)
+    snapshot = snapshot_of(
+        [[unit(generator.standard_normal(384)) for _ in range(50)]], text=generator.bytes(350).hex()
+    )
+    assert len(best(snapshot, unit(generator.standard_normal(384)), 5)) == 5
+
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*), count(*) FILTER (WHERE pg_column_toast_chunk_id(vector) IS NULL) "
+            "FROM retrieval_chunk"
+        )
+        assert cursor.fetchone() == (50, 50)
