@@ -11,7 +11,7 @@ from django.db import migrations
 
 
 class Migration(migrations.Migration):
-    dependencies = [("retrieval", "0008_claim_order")]
+    dependencies = [("retrieval", "0009_retention")]
 
     operations = [
         migrations.RunSQL(
