@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import Sum
 from django.utils import timezone
 
 from registry.errors import TooMany
@@ -23,6 +22,11 @@ _KEPT = timedelta(days=2)
 _COUNT = """
 INSERT INTO retrieval_newquestions AS n (api_key_id, hour, count) VALUES (%s, %s, 1)
 ON CONFLICT (api_key_id, hour) DO UPDATE SET count = n.count + 1
+"""
+# Of the present hour, and of the present day.
+_ASKED = """
+SELECT COALESCE(sum(count) FILTER (WHERE hour >= %s), 0), COALESCE(sum(count), 0)
+FROM retrieval_newquestions WHERE api_key_id = %s AND hour >= %s
 """
 
 
@@ -50,16 +54,17 @@ def forget_old_counts() -> int:
 
 def _require(asker: uuid.UUID, now: datetime, *, room: int) -> None:
     hour, day = _hour(now), _day(now)
-    for limit, since, until, window in (
-        (settings.NEW_QUESTIONS_PER_HOUR, hour, hour + timedelta(hours=1), "hour"),
-        (settings.NEW_QUESTIONS_PER_DAY, day, day + timedelta(days=1), "day"),
+    limits = settings.NEW_QUESTIONS_PER_HOUR, settings.NEW_QUESTIONS_PER_DAY
+    if not any(limits):
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(_ASKED, [hour, asker, day])
+        asked = cursor.fetchone()
+    for limit, used, until, window in (
+        (limits[0], asked[0], hour + timedelta(hours=1), "hour"),
+        (limits[1], asked[1], day + timedelta(days=1), "day"),
     ):
-        if limit == 0:
-            continue
-        asked = NewQuestions.objects.filter(api_key=asker, hour__gte=since).aggregate(
-            total=Sum("count")
-        )["total"]
-        if (asked or 0) + room > limit:
+        if limit and used + room > limit:
             raise TooMany(
                 f"This key has asked {limit} new questions this {window}. Questions that were "
                 "asked before are answered all the same.",

@@ -7,7 +7,7 @@ anything is ranked: two runtimes differ in the last bits, and stored bits do not
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,13 +23,19 @@ from retrieval.encoders import Encoder, encoder_for
 from retrieval.models import EmbeddingModel, QueryEmbedding
 from retrieval.question_cache import CACHE
 from retrieval.question_limits import count_question, require_room
-from retrieval.vectors import Vector, literal
+from retrieval.vectors import Vector, from_wire, literal
 
 _ATTEMPTS = 10
 _INSERT = """
 INSERT INTO retrieval_queryembedding
     (model_id, query_digest, vector, kept, truncated, provenance, created_at)
 VALUES (%s, %s, %s::vector, %s, %s, %s, now()) ON CONFLICT (model_id, query_digest) DO NOTHING
+RETURNING id, vector_send(vector), kept, truncated, provenance
+"""
+# Each new question comes by here: in the ORM both statements take longer than in PostgreSQL.
+_READ = """
+SELECT id, vector_send(vector), kept, truncated, provenance
+FROM retrieval_queryembedding WHERE model_id = %s AND query_digest = %s
 """
 
 MAX_QUERY_CHARACTERS = 32_000
@@ -106,7 +112,9 @@ def _stored_for_good(
         row = _stored(model, question)
         if row is None and earlier is None:
             require_room(asker)
-            _insert(_embedded(model, question), keep=keep, asker=asker)
+            made = _insert(_embedded(model, question), keep=keep, asker=asker)
+            if made is not None:
+                return made
         elif row is None and earlier is not None:
             # A draft's old question was removed between the look and the mark. Its vector comes
             # back as it was: it may have been used.
@@ -129,8 +137,11 @@ def _embedded(model: EmbeddingModel, question: Question) -> QueryEmbedding:
     )
 
 
-def _insert(row: QueryEmbedding, *, keep: bool, asker: uuid.UUID | None) -> None:
-    """Insert a row unless there is one; counted for ``asker`` where it is new."""
+def _insert(row: QueryEmbedding, *, keep: bool, asker: uuid.UUID | None) -> QueryEmbedding | None:
+    """Insert a row unless there is one; counted for ``asker`` where it is new.
+
+    Returns it as PostgreSQL has it, committed; None where there was one.
+    """
     with transaction.atomic(), connection.cursor() as cursor:
         _wait_for_the_disk(cursor)
         cursor.execute(
@@ -144,8 +155,10 @@ def _insert(row: QueryEmbedding, *, keep: bool, asker: uuid.UUID | None) -> None
                 row.provenance,
             ],
         )
-        if cursor.rowcount:
+        made = cursor.fetchone()
+        if made is not None:
             count_question(asker)
+    return _row(row.model, row.query_digest, made)
 
 
 def _mark_kept(row: QueryEmbedding) -> bool:
@@ -194,4 +207,23 @@ def _read(row: QueryEmbedding) -> QuestionVector:
 
 
 def _stored(model: EmbeddingModel, question: Question) -> QueryEmbedding | None:
-    return QueryEmbedding.objects.filter(model=model, query_digest=question.digest).first()
+    with connection.cursor() as cursor:
+        cursor.execute(_READ, [model.pk, question.digest])
+        return _row(model, question.digest, cursor.fetchone())
+
+
+def _row(
+    model: EmbeddingModel, query_digest: str, columns: Sequence[Any] | None
+) -> QueryEmbedding | None:
+    if columns is None:
+        return None
+    pk, vector, kept, truncated, provenance = columns
+    return QueryEmbedding(
+        pk=pk,
+        model=model,
+        query_digest=query_digest,
+        vector=from_wire(vector),
+        kept=kept,
+        truncated=truncated,
+        provenance=provenance,
+    )
