@@ -39,6 +39,7 @@ SMALLEST_INDEX = 100_000
 
 def main() -> None:
     options = _options()
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # long runs are watched
     with _installation() as folder:
         print(f"{len(os.sched_getaffinity(0))} cores; {_load()}")
         for size in options.sizes:

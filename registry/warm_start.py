@@ -26,6 +26,7 @@ def begin() -> None:
         encoder_for(settings.EMBEDDING_MODEL).encode_query("ready?")
     except RegistryError as error:
         logger.warning("warm_start.no_model %s", error.detail)
+    copies.keep()
     threading.Thread(target=_open_copies, name="warm-start", daemon=True).start()
 
 

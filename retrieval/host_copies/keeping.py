@@ -70,13 +70,16 @@ class HostCopies:
         if self._not_before.get(snapshot.pk, 0.0) > time.monotonic():
             return
         with self._changed:
-            if snapshot.pk in self._wanted:
-                return
-            self._wanted[snapshot.pk] = snapshot
+            self._wanted.setdefault(snapshot.pk, snapshot)
+            self._changed.notify_all()
+        self.keep()
+
+    def keep(self) -> None:
+        """Let the thread look after the folder from now on, whether or not copies are wanted."""
+        with self._changed:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="host-copies", daemon=True)
                 self._thread.start()
-            self._changed.notify_all()
 
     def drop(self, snapshot: IndexSnapshot, copy: Copy) -> None:
         """Serve ``copy`` no more and remove its file: it is damaged or out of date."""
@@ -95,7 +98,7 @@ class HostCopies:
             self._make_room_for(snapshot)
             key = _key_of(snapshot)
             copy = _opened(folder, key) or _built(folder, key, snapshot)
-        except (OSError, NoRoom, NotCopyable) as error:
+        except (OSError, NoRoom, NotCopyable, Unusable) as error:
             logger.warning("host_copy.not_made snapshot=%s %s", snapshot.pk, error)
             self._not_before[snapshot.pk] = time.monotonic() + LATER_SECONDS
             return None

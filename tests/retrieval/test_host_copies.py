@@ -253,8 +253,8 @@ def test_copy__after_a_purge_that_nobody_asked_about__goes_all_the_same(folder: 
 
     commit(*purge(DocumentRevision.objects.get(document=member.document_id).pk))
 
-    HostCopies().look_round()
-    assert files(folder) == []
+    HostCopies().keep()
+    wait(lambda: files(folder) == [])
 
 
 def test_copy__of_a_purge_in_another_knowledge_base__stays(folder: Path) -> None:
