@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,8 @@ from django.utils import timezone
 from registry.models import AuditEvent
 from retrieval.build_control import pause_build
 from retrieval.claims import claim_piece
+from retrieval.embedding_models import ensure_model
+from retrieval.encoders.graph import bundled_model_dir
 from retrieval.indexing import due_knowledge_bases, finish_build, start_build
 from retrieval.models import BuildPiece, Chunk, Document, IndexSnapshot, KnowledgeBase
 from retrieval.pieces import work_on
@@ -474,6 +478,29 @@ def test_chunking__of_a_document_or_a_base__is_refused_out_of_range(
             "/api/v1/knowledge-bases", {"name": "New", "chunking": chunking}, format="json"
         )
         assert_problem(made, 422, "chunking.invalid", field=field, value=value)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_model__that_reads_less_than_a_document_s_own_chunking__is_refused(
+    api: CheckedClient, tmp_path: Path
+) -> None:
+    folder = tmp_path / "short-model"
+    shutil.copytree(bundled_model_dir(), folder)
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 64}')
+    ensure_model(str(folder))
+    base = builders.make_base(chunking={"size": 50})
+    document = builders.add_text(base, "returns.md", RETURNS)
+    url = _url(base, "documents", str(document.pk))
+    api.patch(url, {"chunking": {"size": 100}}, format="json")
+
+    with nothing_written():
+        refused = api.patch(_url(base), {"embeddingModel": str(folder)}, format="json")
+
+    problem = assert_problem(refused, 422, "invalid", field="embeddingModel")
+    assert "the chunking of 'returns.md' has a size of 100" in problem["errors"][0]["message"]
+    api.patch(url, {"chunking": {"size": 62}}, format="json")
+    taken = api.patch(_url(base), {"embeddingModel": str(folder)}, format="json")
+    assert taken.status_code == 200
 
 
 def test_chunking__no_object__is_refused(api: CheckedClient) -> None:
