@@ -215,7 +215,7 @@ def measure_memory(options: argparse.Namespace) -> None:
     ]
     if book is not None:
         cases.append((f"the book, {book.stat().st_size / MIB:.1f} MiB", _read([book]), {}))
-    short = {"chunking": {"strategy": "recursive", "size": 10, "overlap": 0}}
+    short = {"chunking": {"strategy": "recursive", "size": 6, "overlap": 0}}
     cases.append((f"one document of about {options.chunks} chunks", long, short))
     for name, documents, values in cases:
         base = _make_base("Memory", documents, **values)
@@ -302,6 +302,7 @@ def _race_of(commands: Sequence[list[str]]) -> Race:
     seconds = time.monotonic() - started
     answers = []
     for racer in racers:
+        assert racer.stdout is not None
         answers.append(json.loads(racer.stdout.readline()))
         racer.communicate()
     return Race(
@@ -389,9 +390,7 @@ def _mixed(texts: Sequence[str], number: int) -> str:
 
 
 def _short_texts(count: int) -> bytes:
-    return "\n\n".join(
-        f"Entry {number} of the long list, kept here." for number in range(count)
-    ).encode()
+    return "\n\n".join(f"Entry {number}." for number in range(count)).encode()
 
 
 if __name__ == "__main__":
