@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
+import struct
 from dataclasses import dataclass
 
 from registry.errors import Invalid, UnsupportedType
 from retrieval.extraction import media_types as types
 from retrieval.extraction.archives import SIGNATURE, Archive, BrokenArchive
 from retrieval.extraction.encodings import wide_encoding
+from retrieval.extraction.ole import SIGNATURE as SIGNATURE_OF_OLE
+from retrieval.extraction.ole import BrokenOle, OleFile
 from retrieval.extraction.results import ExtractionFailed
 
-_OLE_SIGNATURE = bytes.fromhex("d0cf11e0a1b11ae1")
 _HEAD = 1024
 _TAIL = 2048
 # "v1.2" has none
 _EXTENSION = re.compile(r"[^/\\]\.([A-Za-z][A-Za-z0-9]{0,9})\Z")
-_OLE_ENTRY = 128
 _HTML_HEAD = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html[\s>])",
     re.I | re.S,
@@ -45,6 +46,11 @@ _REFUSED_SIGNATURES = (
     (b"MZ", "a program"),
     (b"SQLite format 3\0", "a SQLite database"),
     (b"%!PS", "a PostScript file"),
+    (b"\x09\x04\x06\0", "an Excel workbook of before 1997: save it as XLSX"),
+    (b"\x09\x02\x06\0", "an Excel workbook of before 1997: save it as XLSX"),
+    (b"\x09\0\x04\0", "an Excel workbook of before 1997: save it as XLSX"),
+    (b"\xffWPC", "a WordPerfect document: save it as DOCX"),
+    (b"\xdb\xa5", "a Word document of before 1997: save it as DOCX"),
 )
 _OFFICE_PARTS = (
     ("word/", types.DOCX),
@@ -52,12 +58,15 @@ _OFFICE_PARTS = (
     ("xl/workbook.bin", types.XLSB),
     ("xl/", types.XLSX),
 )
-# Names of streams inside an OLE file, as UTF-16 in its directory
-_OLE_STREAMS = (
-    ("WordDocument", types.DOC),
-    ("Workbook", types.XLS),
-    ("Book", types.XLS),
+# Streams at the top of OLE files that are not read, and what to do about them
+_REFUSED_STREAMS = (
+    ("book", "an Excel workbook of before 1997: save it as XLSX"),
+    ("powerpoint document", "a PowerPoint presentation of before 2007: save it as PPTX"),
+    ("__properties_version1.0", "an Outlook message: save it as EML"),
+    ("visiodocument", "a Visio drawing: export it as PDF"),
 )
+_ENCRYPTED_WORD = 0x0100
+_WORD_97 = 0xA5EC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +100,17 @@ def detect_type(*, name: str, content: bytes, default_text: str = types.PLAIN) -
 
 
 def is_encrypted_office(content: bytes) -> bool:
-    """Tell a document of Office 2007 or later that is under a password: no ZIP, an OLE file."""
-    return content.startswith(_OLE_SIGNATURE) and _has_ole_stream(content, "EncryptedPackage")
+    """Tell an Office document under a password, which is an OLE file in whatever version."""
+    if not content.startswith(SIGNATURE_OF_OLE):
+        return False
+    try:
+        ole = OleFile(content)
+    except BrokenOle:
+        return False
+    if "encryptedpackage" in ole.streams:
+        return True
+    head = ole.beginning("WordDocument")
+    return len(head) > 12 and bool(struct.unpack_from("<H", head, 10)[0] & _ENCRYPTED_WORD)
 
 
 def _extension(name: str) -> str:
@@ -108,7 +126,7 @@ def _binary_type(name: str, content: bytes, claimed: types.MediaType | None) -> 
         return types.RTF
     if head.startswith((SIGNATURE, b"PK\x05\x06", b"PK\x07\x08")):
         return _zip_type(name, content)
-    if head.startswith(_OLE_SIGNATURE):
+    if head.startswith(SIGNATURE_OF_OLE):
         return _ole_type(name, content, claimed)
     for signature, label in _REFUSED_SIGNATURES:
         if head.startswith(signature) and not _is_text(content):
@@ -134,6 +152,10 @@ def _zip_type(name: str, content: bytes) -> str:
     declared = mimetype[:200].decode("ascii", "replace").strip().removesuffix("-template")
     if declared in (types.EPUB, types.ODT, types.ODS, types.ODP):
         return declared
+    if "META-INF/container.xml" in archive.names and any(
+        part.endswith(".opf") for part in archive.names
+    ):
+        return types.EPUB
     if "[Content_Types].xml" in archive.names:
         for prefix, media_type in _OFFICE_PARTS:
             if any(part.startswith(prefix) for part in archive.names):
@@ -142,24 +164,28 @@ def _zip_type(name: str, content: bytes) -> str:
 
 
 def _ole_type(name: str, content: bytes, claimed: types.MediaType | None) -> str:
-    if is_encrypted_office(content):
+    try:
+        ole = OleFile(content)
+    except BrokenOle as error:
+        raise _unreadable(
+            name, "the file is a container (OLE) but its directory is damaged"
+        ) from error
+    if "encryptedpackage" in ole.streams:
         # What is inside cannot be known, so its name is believed
         return claimed.name if claimed and not claimed.is_text else types.DOCX
-    for stream, media_type in _OLE_STREAMS:
-        if _has_ole_stream(content, stream):
-            return media_type
+    if "worddocument" in ole.streams:
+        head = ole.beginning("WordDocument")
+        if head and struct.unpack_from("<H", head)[0] != _WORD_97:
+            raise _unsupported(name, "The file is a Word document of before 1997: save it as DOCX")
+        return types.DOC
+    if "workbook" in ole.streams:
+        return types.XLS
+    for stream, label in _REFUSED_STREAMS:
+        if stream in ole.streams:
+            raise _unsupported(name, f"The file is {label}")
     raise _unsupported(
         name, "The file is in an old Office or Outlook format: save it as PPTX, DOCX or EML"
     )
-
-
-def _has_ole_stream(content: bytes, stream: str) -> bool:
-    """Tell whether an entry of the file's directory, which are aligned, has this name."""
-    wanted = stream.encode("utf-16-le") + b"\0\0"
-    at = content.find(wanted)
-    while at >= 0 and at % _OLE_ENTRY:
-        at = content.find(wanted, at + 1)
-    return at >= 0
 
 
 def _text_type(
@@ -167,7 +193,7 @@ def _text_type(
 ) -> str:
     if not _is_text(content):
         if claimed is not None and not claimed.is_text:
-            raise _unreadable(name, f"the file is not a {claimed.label}, although so named")
+            raise _unreadable(name, f"the file is not what its name says ({claimed.label})")
         raise _unsupported(name, "The file is not in a format that is read here")
     if claimed is not None and claimed.is_text:
         return claimed.name

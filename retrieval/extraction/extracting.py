@@ -13,7 +13,7 @@ from retrieval.extraction.ocr import MEMORY as OCR_MEMORY
 from retrieval.extraction.ocr import Ocr
 from retrieval.extraction.results import Extracted, ExtractionFailed
 from retrieval.extraction.sandbox import HostLost, Limits, Outcome, run_limited
-from retrieval.extraction.sandbox_host import EXIT_MEMORY, EXIT_OUTPUT
+from retrieval.extraction.sandbox_host import EXIT_EXCEPTION, EXIT_MEMORY, EXIT_OUTPUT
 from retrieval.segments import Segment
 
 logger = logging.getLogger(__name__)
@@ -111,10 +111,11 @@ def _failure(outcome: Outcome, media_type: str, limits: Limits) -> ExtractionFai
 
 
 def _ran_out_of_memory(outcome: Outcome, limits: Limits) -> bool:
-    """Tell whether a library ended itself for want of memory: some say so, some just trap."""
+    """Tell whether a library ended for want of memory: some say so, some trap or give up."""
     says_so = any(words in outcome.errors.lower() for words in _NO_MEMORY)
     is_full = outcome.peak_memory > limits.memory * _FULL_SHARE
-    return says_so or (outcome.signal is not None and is_full)
+    gave_up = outcome.signal is not None or outcome.exit_code == EXIT_EXCEPTION
+    return says_so or (gave_up and is_full)
 
 
 def _crashed() -> ExtractionFailed:

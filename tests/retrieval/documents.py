@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -53,7 +54,8 @@ def word_xml(body: str, **parts: str) -> bytes:
     )
 
 
-def _relations(*targets: tuple[str, str]) -> str:
+def relations(*targets: tuple[str, str]) -> str:
+    """Return the part that says what another refers to, by kind and name; ids count from r1."""
     items = "".join(
         f'<Relationship Id="r{number}" Type="{_OFFICE}/{kind}" Target="{target}"/>'
         for number, (kind, target) in enumerate(targets, start=1)
@@ -79,8 +81,8 @@ def presentation(slides: list[tuple[str, str, str]]) -> bytes:
     count = len(slides)
     parts: dict[str, str | bytes] = {
         "[Content_Types].xml": "<Types/>",
-        "_rels/.rels": _relations(("officeDocument", "ppt/presentation.xml")),
-        "ppt/_rels/presentation.xml.rels": _relations(
+        "_rels/.rels": relations(("officeDocument", "ppt/presentation.xml")),
+        "ppt/_rels/presentation.xml.rels": relations(
             *(("slide", f"slides/slide{count - at}.xml") for at in range(count))
         ),
         "ppt/presentation.xml": (
@@ -94,7 +96,7 @@ def presentation(slides: list[tuple[str, str, str]]) -> bytes:
         shapes = _shape(body) + (_shape(title, "title") if title else "") + _shape("7", "sldNum")
         parts[f"ppt/slides/slide{number}.xml"] = _slide(shapes)
         if notes:
-            parts[f"ppt/slides/_rels/slide{number}.xml.rels"] = _relations(
+            parts[f"ppt/slides/_rels/slide{number}.xml.rels"] = relations(
                 ("notesSlide", f"../notesSlides/notesSlide{at + 1}.xml")
             )
             parts[f"ppt/notesSlides/notesSlide{at + 1}.xml"] = _slide(_shape(notes, "body"))
@@ -108,8 +110,8 @@ def workbook(sheets: dict[str, list[list[str | float]]]) -> bytes:
             f'<Types xmlns="{_OOXML}/package/2006/content-types">'
             '<Default Extension="xml" ContentType="application/xml"/></Types>'
         ),
-        "_rels/.rels": _relations(("officeDocument", "xl/workbook.xml")),
-        "xl/_rels/workbook.xml.rels": _relations(
+        "_rels/.rels": relations(("officeDocument", "xl/workbook.xml")),
+        "xl/_rels/workbook.xml.rels": relations(
             *(("worksheet", f"worksheets/sheet{n}.xml") for n in range(1, len(sheets) + 1))
         ),
         "xl/workbook.xml": (
@@ -135,8 +137,11 @@ def _cell(value: str | float) -> str:
     return f"<c><v>{value}</v></c>"
 
 
-def book(pages: dict[str, str]) -> bytes:
-    """Return an EPUB of pages in reading order, which is not that of their names."""
+def book(pages: dict[str, str], *, mimetype: str = "application/epub+zip", **parts: str) -> bytes:
+    """Return an EPUB of pages in reading order, which is not that of their names.
+
+    ``parts`` replace others: ``container`` and ``package``.
+    """
     items = "".join(
         f'<item id="{n}" href="{name}" media-type="application/xhtml+xml"/>'
         for n, name in enumerate(sorted(pages))
@@ -145,14 +150,14 @@ def book(pages: dict[str, str]) -> bytes:
     spine = "".join(f'<itemref idref="{order[name]}"/>' for name in pages)
     return zipped(
         {
-            "mimetype": "application/epub+zip",
-            "META-INF/container.xml": (
+            **({"mimetype": mimetype} if mimetype else {}),
+            "META-INF/container.xml": parts.get("container")
+            or (
                 '<container><rootfiles><rootfile full-path="book/content.opf"/></rootfiles>'
                 "</container>"
             ),
-            "book/content.opf": (
-                f"<package><manifest>{items}</manifest><spine>{spine}</spine></package>"
-            ),
+            "book/content.opf": parts.get("package")
+            or (f"<package><manifest>{items}</manifest><spine>{spine}</spine></package>"),
             **{f"book/{name}": f"<html><body>{page}</body></html>" for name, page in pages.items()},
         }
     )
@@ -235,3 +240,47 @@ def pdf_stream(content: bytes) -> bytes:
     """Return a compressed stream object."""
     packed = zlib.compress(content, 9)
     return b"<</Length %d/Filter/FlateDecode>>stream\n%s\nendstream" % (len(packed), packed)
+
+
+def ole(*streams: str, below: tuple[str, ...] = (), head: bytes = b"") -> bytes:
+    """Return an OLE file with these streams at its top and others in a storage below it.
+
+    Each begins with ``head`` and has 4 KiB.
+    """
+    sector, size = 512, 4096
+    names = ["Root Entry", *streams, *(("Storage", *below) if below else ())]
+    count = len(names)
+    directory_sectors = -(-count * 128 // sector)
+    first_data = 1 + directory_sectors
+    table = [0xFFFFFFFD]
+    table += [*range(2, 1 + directory_sectors), 0xFFFFFFFE]
+    directory = b""
+    for number, name in enumerate(names):
+        at_top = 1 <= number <= len(streams) + bool(below)
+        kind = 5 if number == 0 else 1 if name == "Storage" else 2
+        has_next = at_top and number < len(streams) + bool(below)
+        is_below = number > len(streams) + 1
+        child = 1 if number == 0 else len(streams) + 2 if name == "Storage" else 0xFFFFFFFF
+        following = number + 1 if has_next or (is_below and number + 1 < count) else 0xFFFFFFFF
+        start = first_data + len(table) - first_data if kind == 2 else 0xFFFFFFFE
+        if kind == 2:
+            table += [*range(start + 1, start + size // sector), 0xFFFFFFFE]
+        encoded = name.encode("utf-16-le") + b"\0\0"
+        directory += (
+            encoded.ljust(64, b"\0")
+            + struct.pack("<HBB", len(encoded), kind, 1)
+            + struct.pack("<III", 0xFFFFFFFF, following, child)
+            + b"\0" * 36
+            + struct.pack("<IQ", start, size if kind == 2 else 0)
+        )
+    header = (
+        bytes.fromhex("d0cf11e0a1b11ae1").ljust(0x18, b"\0")
+        + struct.pack("<HHHHH", 0x3E, 3, 0xFFFE, 9, 6)
+        + b"\0" * 6
+        + struct.pack("<IIII", 0, 1, 1, 0)
+        + struct.pack("<IIIII", size, 0xFFFFFFFE, 0, 0xFFFFFFFE, 0)
+        + struct.pack("<I", 0)
+    ).ljust(sector, b"\xff")
+    fat = struct.pack(f"<{len(table)}I", *table).ljust(sector, b"\xff")
+    data = head.ljust(size, b"\0") * (count - 1 - bool(below))
+    return header + fat + directory.ljust(directory_sectors * sector, b"\0") + data

@@ -12,12 +12,12 @@ from tests.retrieval import documents
 
 PDF = b"%PDF-1.4\n1 0 obj\n"
 HTML = b"\xef\xbb\xbf<!-- saved --><!DOCTYPE html><p>Hi"
-OLE = bytes.fromhex("d0cf11e0a1b11ae1").ljust(512, b"\0")
 WORD = documents.word_xml("<w:p/>")
 
 
-def stream(name: str) -> bytes:
-    return name.encode("utf-16-le").ljust(128, b"\0")
+# How the streams of Word of 97 and of before begin
+WORD_97 = b"\xec\xa5\xc1\0"
+WORD_95 = b"\xdc\xa5\x68\0"
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,12 @@ def stream(name: str) -> bytes:
         ("a.docx", WORD, "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
         ("a.epub", documents.book({"a.xhtml": "x"}), "application/epub+zip"),
         ("a.odt", documents.opendocument("text", ""), "application/vnd.oasis.opendocument.text"),
-        ("a.doc", OLE + stream("WordDocument"), "application/msword"),
-        ("a.xls", OLE + stream("Workbook"), "application/vnd.ms-excel"),
+        ("a.doc", documents.ole("WordDocument", head=WORD_97), "application/msword"),
+        ("a.doc", documents.ole("WORDDOCUMENT", head=WORD_97), "application/msword"),
+        ("a.xls", documents.ole("Workbook"), "application/vnd.ms-excel"),
+        ("a.xls", documents.ole("Workbook", below=("WordDocument",)), "application/vnd.ms-excel"),
+        ("a.txt", "возврат, тридцать дней".encode("utf-16-le"), "text/plain"),
+        ("a.epub", documents.book({"a.xhtml": "x"}, mimetype=""), "application/epub+zip"),
     ],
 )
 def test_upload__of_a_kind_that_is_read__is_taken_as_that(name, content, media_type):
@@ -94,8 +98,12 @@ def test_text__written_without_an_extension__is_what_the_caller_says(name, expec
         ("a.zip", documents.zipped({"a.txt": "x"}), "ZIP archive"),
         ("a.docx", documents.zipped({"a.txt": "x"}), "ZIP archive"),
         ("a.gz", gzip.compress(b"text", mtime=0), "gzip"),
-        ("a.ppt", OLE + stream("PowerPoint Document"), "old Office"),
-        ("a.msg", OLE + stream("__properties_version1.0"), "Outlook"),
+        ("a.ppt", documents.ole("PowerPoint Document"), "PowerPoint presentation of before 2007"),
+        ("a.msg", documents.ole("__properties_version1.0", below=("WordDocument",)), "as EML"),
+        ("a.xls", documents.ole("Book"), "Excel workbook of before 1997"),
+        ("a.xls", b"\x09\x04\x06\0\0\0\x10\0", "Excel workbook of before 1997"),
+        ("a.doc", documents.ole("WordDocument", head=WORD_95), "Word document of before 1997"),
+        ("a.doc", documents.ole("Contents"), "old Office"),
         ("a.bin", bytes(range(256)), "not in a format"),
         ("a.raw", b"".join(n.to_bytes(2, "little") for n in range(1, 256)) * 9, "not in a format"),
     ],
@@ -117,6 +125,7 @@ def test_upload__of_another_kind__is_refused_by_name(name, content, words):
         ("a.docx", WORD[: len(WORD) // 2], "document.unreadable"),
         ("a.docx", b"PK\x03\x04", "document.unreadable"),
         ("a.pdf", bytes(range(256)), "document.unreadable"),
+        ("a.doc", bytes.fromhex("d0cf11e0a1b11ae1") + b"\xff" * 600, "document.unreadable"),
         ("a.zip", b"PK\x05\x06" + b"\0" * 6 + b"\xff\xff" + b"\0" * 10, "document.unreadable"),
     ],
 )

@@ -324,6 +324,15 @@ BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "pdf-form-loop": (form_loop, "application/pdf"),
     "html-deep": (lambda: b"<div>" * 200_000 + b"deep", "text/html"),
+    "html-one-text": (lambda: b"<p>" + b"x" * 9_000_000, "text/html"),
+    "book-one-text": (
+        lambda: documents.book({"a.xhtml": "<p>" + "x" * 60_000_000}),
+        "application/epub+zip",
+    ),
+    "rtf-pictures": (
+        lambda: rb"{\rtf1 {\pict " + b"0f" * 10_000_000 + rb"}{\bin99999999 x}text}",
+        "application/rtf",
+    ),
     "mail-deep": (
         lambda: b"Subject: s\n" + b"Content-Type: message/rfc822\n\n" * 5000,
         "message/rfc822",

@@ -272,3 +272,12 @@ def test_html__in_an_encoding__is_read_by_it(declaration, encoding):
     result = html(f"{declaration}<html><body><p>{words}</p></body></html>", encoding)
 
     assert outline(result) == [(None, words)]
+
+
+def test_html__with_an_article_in_a_table_cell__keeps_its_paragraphs():
+    article = "<br><br>".join(f"Paragraph {n} of an article in a frame of old." for n in range(60))
+
+    [(_, text)] = outline(html(f"<table><tr><td>Menu</td><td>{article}</td></tr></table>"))
+
+    assert "Paragraph 0 of an article in a frame of old.\n\nParagraph 1" in text
+    assert "|" not in text

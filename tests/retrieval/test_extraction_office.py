@@ -238,13 +238,85 @@ def test_mail__saved_as_text_in_another_encoding__is_read(encoding):
 
 @pytest.mark.parametrize("name", ["a.docx", "a.xlsx", "a.pptx"])
 def test_office_document__under_a_password__says_that_one_is_needed(name):
-    stream = "EncryptedPackage".encode("utf-16-le").ljust(128, b"\0")
-    content = bytes.fromhex("d0cf11e0a1b11ae1").ljust(512, b"\0") + stream
-
     with pytest.raises(ExtractionFailed) as failure:
-        read(name, content)
+        read(name, documents.ole("EncryptionInfo", "EncryptedPackage"))
 
     assert failure.value.code == "extraction.password_required"
+
+
+def test_word_97_document__under_a_password__says_that_one_is_needed():
+    # The flag in its head, at byte 10
+    head = b"\xec\xa5\xc1\0".ljust(10, b"\0") + b"\0\x01"
+
+    with pytest.raises(ExtractionFailed) as failure:
+        read("a.doc", documents.ole("WordDocument", head=head))
+
+    assert failure.value.code == "extraction.password_required"
+
+
+def test_word__with_embedded_web_pages__reads_them_in_their_place():
+    body = (
+        "<w:p><w:r><w:t>Before</w:t></w:r></w:p>"
+        '<w:altChunk xmlns:r="urn:r" r:id="r1"/><w:altChunk xmlns:r="urn:r" r:id="r2"/>'
+        '<w:altChunk xmlns:r="urn:r" r:id="r3"/><w:altChunk xmlns:r="urn:r" r:id="r9"/>'
+        "<w:p><w:r><w:t>After</w:t></w:r></w:p>"
+    )
+    page = "MIME-Version: 1.0\nContent-Type: text/html\n\n<p>Saved page</p>"
+    content = documents.word_xml(
+        body,
+        **{
+            "word/_rels/document.xml.rels": documents.relations(
+                ("aFChunk", "a.html"), ("aFChunk", "b.mht"), ("aFChunk", "c.docx")
+            ),
+            "word/a.html": "<h2>Terms</h2><p>Größe</p>",
+            "word/b.mht": page,
+            "word/c.docx": "x",
+        },
+    )
+
+    result = read("a.docx", content)
+
+    assert outline(result) == [(None, "Before"), ("Terms", "Terms\n\nGröße\n\nSaved page\n\nAfter")]
+    assert result.notices == (
+        "The embedded document 'word/c.docx' was not read: upload it by itself.",
+    )
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"package": "<package><manifest><item"},
+        {"container": "<container/>"},
+        {"container": "no XML"},
+        {"package": "<package/>"},
+    ],
+)
+def test_book__whose_list_of_pages_is_broken__is_read_in_the_order_of_names(broken):
+    content = documents.book({"b.xhtml": "<p>Second</p>", "a.xhtml": "<p>First</p>"}, **broken)
+
+    result = read("a.epub", content)
+
+    assert outline(result) == [(None, "First\n\nSecond")]
+    assert "list of pages is broken" in result.notices[0]
+
+
+def test_book__that_lists_a_page_often__has_it_once():
+    package = (
+        '<package><manifest><item id="a" href="a.xhtml" media-type="text/html"/></manifest><spine>'
+        + '<itemref idref="a"/>' * 1000
+        + "</spine></package>"
+    )
+
+    result = read("a.epub", documents.book({"a.xhtml": "<p>Once</p>"}, package=package))
+
+    assert outline(result) == [(None, "Once")]
+
+
+def test_slides__with_a_text_beyond_all_bounds__say_that_it_is_too_long():
+    with pytest.raises(ExtractionFailed) as failure:
+        read("a.pptx", documents.presentation([("T", "word " * 3_000_000, "")]))
+
+    assert failure.value.code == "extraction.too_large"
 
 
 def test_archive__that_unfolds_to_more_than_allowed__is_not_unfolded():

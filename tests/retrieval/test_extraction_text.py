@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.extraction import Extracted
+from retrieval.extraction import Extracted, detect_type
+from retrieval.extraction.encodings import wide_encoding
 from retrieval.extraction.normalisation import normalise
 from retrieval.extraction.reading import read_document
 
@@ -33,6 +34,21 @@ SENTENCES = {
     "gb18030": "退货政策：三十天内可以退货",
     "big5": "退貨政策：三十天內可以退貨",
     "euc_kr": "반품 정책: 30일 이내에 반품할 수 있습니다",
+    "iso8859-2": "Zażółć gęślą jaźń, zwrot towaru w ciągu 14 dni",
+    "iso8859-8": "מדיניות החזרות שלושים יום",
+    "iso2022_jp": "返品ポリシー：三十日以内に返品できます",
+    "mac_roman": "Größe: 5 – „groß“, élève à l’école",
+    "cp850": "Die Rückgabe größerer Geräte ist möglich",
+}
+# Without a byte-order mark, and without the zeros that Latin letters have
+WIDE = {
+    "russian": "Возврат товара в течение тридцати дней. Мы платим.",
+    "arabic": "سياسة الإرجاع ثلاثون يوما من التسليم",
+    "hebrew": "מדיניות החזרות שלושים יום ממועד המסירה",
+    "japanese": "返品ポリシー：三十日以内に返品できます。\nカタカナも。",
+    "chinese": "退货政策：三十天内可以退货。\n我们承担邮费。",
+    "korean": "반품 정책: 서른 날 안에 반품할 수 있습니다",
+    "thai": "คืนสินค้าได้ภายในสามสิบวัน\nหลังการจัดส่ง",
 }
 
 
@@ -45,6 +61,29 @@ def test_text__in_an_encoding__is_read(encoding, sentence):
     result = plain(sentence.encode(encoding))
 
     assert [segment.text for segment in result.segments] == [sentence]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("language", WIDE)
+def test_text__in_wide_letters_of_any_script__is_read(language, encoding):
+    content = WIDE[language].encode(encoding)
+
+    assert detect_type(name="a.txt", content=content).media_type == "text/plain"
+    assert [segment.text for segment in plain(content).segments] == [WIDE[language]]
+
+
+@given(st.binary(min_size=16, max_size=400))
+def test_bytes__by_chance__are_no_text_in_wide_letters(content):
+    encoding = wide_encoding(content)
+
+    # Short runs of some bytes are text by any rule; what is taken for it decodes without loss
+    assert encoding is None or "\ufffd" not in content[:400].decode(encoding, "replace")
+
+
+def test_quotes_of_windows__around_words__are_not_taken_for_letters_of_a_mac():
+    text = "He said, “The name is Bond.”\nSpam – served with beans, — again."
+
+    assert [segment.text for segment in plain(text.encode("cp1252")).segments] == [text]
 
 
 def test_text__whose_encoding_is_a_guess__says_so():

@@ -17,17 +17,19 @@ _PAGE_TYPES = ("application/xhtml+xml", "text/html")
 
 
 def read_epub(content: bytes, reading: Reading) -> None:
-    """Read a book. Raises ExtractionFailed ``extraction.protected`` for one under copy protection."""
+    """Read a book; one whose list of pages is broken, in the order of its pages' names.
+
+    Raises ExtractionFailed ``extraction.protected`` for one under copy protection.
+    """
     try:
         archive = Archive(content)
     except BrokenArchive as error:
         raise Damaged(f"The book cannot be opened: {error}.") from error
-    pages = _spine(archive)
     if b"xhtml" in (archive.find(_ENCRYPTION) or b"") or "META-INF/rights.xml" in archive.names:
         raise ExtractionFailed(
             "extraction.protected", "The book is copy-protected: its text cannot be read."
         )
-    for page in pages:
+    for page in _spine(archive, reading):
         source = archive.find(page)
         if source is None:
             reading.notices.append(f"The page {page!r} is missing in the book.")
@@ -37,8 +39,25 @@ def read_epub(content: bytes, reading: Reading) -> None:
             html.write_page(root, reading.outline)
 
 
-def _spine(archive: Archive) -> list[str]:
-    """Return the parts that hold the text, in reading order."""
+def _spine(archive: Archive, reading: Reading) -> list[str]:
+    """Return the parts that hold the text, in reading order, each once."""
+    try:
+        pages = _listed(archive)
+    except Damaged:
+        pages = []
+    if pages:
+        return pages
+    found = sorted(name for name in archive.names if _PAGES.search(name))
+    if not found:
+        raise Damaged("The book is damaged: it lists no pages and holds none.")
+    reading.notices.append(
+        "The book's list of pages is broken: its pages were read in the order of their names."
+    )
+    return found
+
+
+def _listed(archive: Archive) -> list[str]:
+    """Return the pages that the book lists. Raises Damaged where the list cannot be read."""
     container = xml.parse(archive.read(_CONTAINER), _CONTAINER)
     package = next(
         (str(e.get("full-path")) for e in container.iter() if xml.name(e) == "rootfile"), ""
@@ -50,5 +69,4 @@ def _spine(archive: Archive) -> list[str]:
         if xml.name(item) == "item" and item.get("media-type") in _PAGE_TYPES
     }
     order = [str(e.get("idref")) for e in root.iter() if xml.name(e) == "itemref"]
-    spine = [pages[key] for key in order if key in pages]
-    return spine or sorted(name for name in archive.names if _PAGES.search(name))
+    return list(dict.fromkeys(pages[key] for key in order if key in pages))

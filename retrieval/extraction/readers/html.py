@@ -45,6 +45,8 @@ _INLINE = _words(
     " semantics small span strike strong sub sup time tt u var wbr br"
 )
 _CELLS = frozenset(("td", "th"))
+# What is longer is an article in a frame
+_LONGEST_CELL = 2_000
 _LISTS = frozenset(("ul", "ol", "dl"))
 _VERBATIM = frozenset(("pre", "textarea"))
 _SPACE = re.compile(r"[ \t\n\r\f]+")
@@ -58,15 +60,26 @@ KNOWN_TAGS = frozenset(defs.tags) | _words(
 
 def read_html(content: bytes, reading: Reading) -> None:
     """Read a page; its title opens the path where no heading of the first level does."""
-    match = _DECLARED.search(content[:_DECLARED_WITHIN])
-    declared = (match[1] or match[2]).decode("ascii") if match else None
-    root = parse(decoded_text(content, reading, declared))
+    root = _parsed(content, reading)
     if root is None:
         raise NoText
     title = (root.findtext("./head/title") or "").strip()
     if title and not _FILE_NAME.fullmatch(title) and not _has_main_heading(root):
         reading.outline.heading(0, title)
     write_page(root, reading.outline)
+
+
+def write_source(content: bytes, reading: Reading) -> None:
+    """Write a page that is part of another document."""
+    root = _parsed(content, reading)
+    if root is not None:
+        write_page(root, reading.outline)
+
+
+def _parsed(content: bytes, reading: Reading) -> html.HtmlElement | None:
+    match = _DECLARED.search(content[:_DECLARED_WITHIN])
+    declared = (match[1] or match[2]).decode("ascii") if match else None
+    return parse(decoded_text(content, reading, declared))
 
 
 def write_page(root: html.HtmlElement, outline: Outline) -> None:
@@ -89,6 +102,9 @@ def parse(text: str) -> html.HtmlElement | None:
         root = html.document_fromstring(encoded, parser=parser)
     except etree.ParserError:
         return None
+    except etree.XMLSyntaxError as error:
+        # It recovers from everything but want of memory, for which it has no better name
+        raise MemoryError from error
     # The parser drops the rest of such a page and says so in its log only
     if any(error.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for error in parser.error_log):
         raise Damaged("The page is nested too deeply to be read.")
@@ -263,7 +279,10 @@ def _lead(tag: str, element: html.HtmlElement) -> str:
 def _is_data(table: html.HtmlElement) -> bool:
     """Tell a table of data from one that lays out a page: that holds tables, headings or text."""
     inner = ("table", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "article", "section")
-    return next(table.iterdescendants(*inner), None) is None
+    if next(table.iterdescendants(*inner), None) is not None:
+        return False
+    cells = table.iterdescendants("td", "th")
+    return all(sum(map(len, cell.itertext())) <= _LONGEST_CELL for cell in cells)
 
 
 def _table(table: html.HtmlElement, writer: _Writer) -> str:

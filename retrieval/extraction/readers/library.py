@@ -1,4 +1,4 @@
-"""Old and rare formats, read by kreuzberg: RTF, Word 97, and spreadsheets of every kind.
+"""Old and rare formats, read by kreuzberg: Word 97, and spreadsheets of every kind.
 
 The one importer of kreuzberg, which gives the headings, paragraphs and tables of rich text and
 the cells of spreadsheets.
@@ -28,7 +28,6 @@ _FIELD_CODE = re.compile(
 )
 _PASSWORD = re.compile(r"password|encrypt", re.I)
 _SHEETS = (types.XLSX, types.XLSB, types.XLS, types.ODS)
-_RICH_TEXTS = (types.RTF, types.DOC)
 _MOST_SHEET_BYTES = 160 * 1024 * 1024
 # What a date without a time, and a time without a date, look like
 _MIDNIGHT = re.compile(r"^(\d{4}-\d\d-\d\d) 00:00:00$")
@@ -39,7 +38,7 @@ def reader(media_type: str) -> Callable[[bytes, Reading], None]:
     """Return the reader of a media type that has none of our own; raises KeyError for others."""
     readers = {
         **{kind: partial(_read_sheets, kind) for kind in _SHEETS},
-        **{kind: partial(_read_rich_text, kind) for kind in _RICH_TEXTS},
+        types.DOC: partial(_read_rich_text, types.DOC),
     }
     return readers[media_type]
 

@@ -29,6 +29,13 @@ def read_mail(content: bytes, reading: Reading) -> None:
     _write_message(message, reading, 1)
 
 
+def write_body(content: bytes, reading: Reading) -> None:
+    """Write the text of a message without its head: a web page saved with its pictures is one."""
+    body = _body(email.message_from_bytes(content, policy=default))
+    if body is not None:
+        _write_text(body, reading)
+
+
 def _write_message(message: MIMEPart, reading: Reading, level: int) -> None:
     outline = reading.outline
     outline.leave(level)

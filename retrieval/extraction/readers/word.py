@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from retrieval.extraction.archives import MOST_PART_BYTES, Archive, BrokenArchive
 from retrieval.extraction.outline import Outline
 from retrieval.extraction.reader import Reading
-from retrieval.extraction.readers import xml
+from retrieval.extraction.readers import html, mail, xml
+from retrieval.extraction.readers.text import decoded_text
 from retrieval.extraction.readers.xml import Element
 from retrieval.extraction.results import Damaged
 from retrieval.extraction.tables import table_text
@@ -41,9 +42,11 @@ def read_word(content: bytes, reading: Reading) -> None:
     except BrokenArchive as error:
         raise Damaged(f"The document cannot be opened: {error}.") from error
     part = _main_part(archive)
-    related = dict(xml.relations(archive, part).values())
+    relations = xml.relations(archive, part)
+    related = dict(relations.values())
     writer = _Writer(
         reading.outline,
+        foreign=_Foreign(archive, relations, reading),
         levels=_style_levels(archive, related.get("styles", "word/styles.xml")),
         notes=dict(_notes(archive, related)),
     )
@@ -109,15 +112,46 @@ def _notes(archive: Archive, related: dict[str, str]) -> Iterator[tuple[tuple[st
                 yield (kind, key), " ".join(_text(part) for part in _paragraphs(note)).strip()
 
 
+class _Foreign:
+    """Parts in other formats that stand in the document: HTML, a saved web page, plain text."""
+
+    def __init__(
+        self, archive: Archive, relations: dict[str, tuple[str, str]], reading: Reading
+    ) -> None:
+        self._archive = archive
+        self._relations = relations
+        self._reading = reading
+
+    def write(self, chunk: Element) -> None:
+        """Write the part that an ``altChunk`` refers to; one of another format is named."""
+        _, part = self._relations.get(xml.attribute(chunk, "id") or "", ("", ""))
+        content = self._archive.find(part) if part else None
+        if content is None:
+            return
+        extension = part.rpartition(".")[2].lower()
+        if extension in ("html", "htm", "xhtml"):
+            html.write_source(content, self._reading)
+        elif extension in ("mht", "mhtml"):
+            mail.write_body(content, self._reading)
+        elif extension == "txt":
+            self._reading.outline.block(decoded_text(content, self._reading))
+        else:
+            self._reading.notices.append(
+                f"The embedded document {part!r} was not read: upload it by itself."
+            )
+
+
 class _Writer:
     def __init__(
         self,
         outline: Outline,
         *,
+        foreign: _Foreign,
         levels: dict[str, int | None],
         notes: dict[tuple[str, str], str],
     ) -> None:
         self._outline = outline
+        self._foreign = foreign
         self._levels = levels
         self._notes = notes
         self._items: list[str] = []
@@ -128,6 +162,9 @@ class _Writer:
             self._paragraph(element)
         elif kind == "tbl":
             self._table(element)
+        elif kind == "altChunk":
+            self.end()
+            self._foreign.write(element)
         elif kind not in _SKIPPED and kind != "sectPr":
             for child in element:
                 self.write(child)

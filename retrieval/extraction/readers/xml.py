@@ -12,7 +12,7 @@ from typing import TypeAlias
 from lxml import etree
 
 from retrieval.extraction.archives import Archive, resolve
-from retrieval.extraction.results import Damaged
+from retrieval.extraction.results import Damaged, TextTooLarge
 
 Element: TypeAlias = etree._Element
 
@@ -107,4 +107,8 @@ def relations(archive: Archive, part: str) -> dict[str, tuple[str, str]]:
 def _failure(error: etree.XMLSyntaxError, part: str) -> Exception:
     if error.code == etree.ErrorTypes.ERR_NO_MEMORY:
         return MemoryError()
+    if error.code == etree.ErrorTypes.ERR_RESOURCE_LIMIT or "huge" in str(error):
+        return TextTooLarge(
+            "The document holds a single text of over 10 million characters: split it."
+        )
     return Damaged(f"The document is damaged: the XML of its part {part!r} is broken.")
