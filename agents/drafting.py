@@ -265,12 +265,8 @@ def with_knowledge_bases(
 
 def write_configuration(draft: AgentVersion, before: Configuration, wanted: Configuration) -> None:
     """Write ``wanted`` over a draft that has ``before``, as its next revision."""
-    draft.prompt = wanted.prompt
-    draft.model = wanted.model
-    draft.parameters = wanted.parameters
-    draft.context_variables = wanted.context_variables
-    draft.sample_contexts = wanted.sample_contexts
-    draft.coverage_errors = wanted.coverage_errors
+    for column, value in columns_of(wanted).items():
+        setattr(draft, column, value)
     draft.revision += 1
     draft.save()
     if wanted.bindings != before.bindings:
@@ -279,6 +275,18 @@ def write_configuration(draft: AgentVersion, before: Configuration, wanted: Conf
     if wanted.tools != before.tools:
         draft.tools.all().delete()
         write_tools(draft, wanted.tools)
+
+
+def columns_of(wanted: Configuration) -> dict[str, Any]:
+    """Return what a version's own row holds of a configuration."""
+    return {
+        "prompt": wanted.prompt,
+        "model": wanted.model,
+        "parameters": wanted.parameters,
+        "context_variables": wanted.context_variables,
+        "sample_contexts": wanted.sample_contexts,
+        "coverage_errors": wanted.coverage_errors,
+    }
 
 
 def write_bindings(version: AgentVersion, bindings: Sequence[BindingValues]) -> None:

@@ -19,6 +19,7 @@ from django.utils import timezone
 from agents.configuration import Configuration, configuration_of, read_configuration
 from agents.drafting import (
     SLUG,
+    columns_of,
     draft_of,
     lock_agent,
     require_active,
@@ -28,7 +29,7 @@ from agents.drafting import (
 from agents.exporting import VERSION
 from agents.manifest import pinned_knowledge_bases
 from agents.models import Agent, AgentVersion
-from agents.publishing import next_number
+from agents.publishing import next_number, start_draft
 from agents.verification import verify_version
 from agents.versions import HOLDER_KIND
 from registry import audit
@@ -200,8 +201,8 @@ def _publish(
     based_on = number if created else draft.based_on
     draft.bindings.all().delete()
     draft.tools.all().delete()
-    draft.prompt, draft.model = wanted.prompt, wanted.model
-    draft.parameters, draft.context_variables = wanted.parameters, wanted.context_variables
+    for column, value in columns_of(wanted).items():
+        setattr(draft, column, value)
     draft.based_on = None
     draft.save()
     write_bindings(draft, wanted.bindings)
@@ -229,17 +230,7 @@ def _publish(
         snapshots=[base.snapshot for base in bases],
     )
     draft.save()
-    following = AgentVersion.objects.create(
-        agent=agent,
-        revision=draft.revision,
-        prompt=kept.prompt,
-        model=kept.model,
-        parameters=kept.parameters,
-        context_variables=kept.context_variables,
-        based_on=based_on,
-    )
-    write_bindings(following, kept.bindings)
-    write_tools(following, kept.tools)
+    start_draft(draft, kept, based_on=based_on)
     return draft
 
 

@@ -17,6 +17,7 @@ from agents.configuration import Configuration, configuration_of
 from agents.coverage import refuse_uncovered
 from agents.drafting import (
     check_revision,
+    columns_of,
     draft_of,
     lock_agent,
     require_active,
@@ -81,7 +82,7 @@ def publish_draft(
             snapshots=[target.snapshot for target in targets.values()],
         )
         draft.save()
-        _copy_draft(draft, configuration)
+        start_draft(draft, configuration, based_on=number)
         audit.record(
             actor=actor,
             action="version.published",
@@ -147,18 +148,15 @@ def _refuse_unchanged(agent: Agent, digest: str) -> None:
         )
 
 
-def _copy_draft(version: AgentVersion, configuration: Configuration) -> None:
-    """Copy the next draft; its revision goes on counting where this one was."""
+def start_draft(
+    version: AgentVersion, configuration: Configuration, *, based_on: int | None
+) -> None:
+    """Make the draft after ``version``; its revision goes on counting where this one was."""
     draft = AgentVersion.objects.create(
         agent_id=version.agent_id,
         revision=version.revision,
-        prompt=configuration.prompt,
-        model=configuration.model,
-        parameters=configuration.parameters,
-        context_variables=configuration.context_variables,
-        sample_contexts=configuration.sample_contexts,
-        coverage_errors=configuration.coverage_errors,
-        based_on=version.number,
+        based_on=based_on,
+        **columns_of(configuration),
     )
     write_bindings(draft, configuration.bindings)
     write_tools(draft, configuration.tools)

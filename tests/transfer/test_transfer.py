@@ -111,6 +111,7 @@ def test_import__into_an_empty_installation__keeps_every_id_and_is_ready_to_go_o
         }
         draft = draft_of(agent)
         assert (draft.prompt, draft.based_on) == ("Answer from the passages.", 1)
+        assert [sample["name"] for sample in draft.sample_contexts] == ["Paris"]
         # The draft is equal to the version: its bases' current snapshots are the pinned ones.
         with pytest.raises(Conflict) as unchanged:
             builders.publish(agent)

@@ -61,6 +61,7 @@ def make_world() -> World:
         agent,
         prompt="Answer from the passages.",
         model="some-model",
+        sampleContexts=[{"name": "Paris", "context": {"region": "EU"}}],
         parameters={"temperature": 0, "b": {"y": 1, "x": 2}},
         contextVariables=[{"name": "region", "type": "string", "values": ["EU", "UK"]}],
         bindings=[
