@@ -42,7 +42,7 @@ def main() -> None:
             check_database(
                 settings.DATABASES["default"],
                 settings.DATABASE_VARIABLE,
-                will_migrate=command == "migrate",
+                will_migrate=command in ("migrate", "restore"),
             )
         with servers:
             execute_from_command_line(argv)

@@ -15,9 +15,12 @@ from registry.embedded.postgres import start_postgres
 from registry.embedded.processes import wait_until
 from registry.embedded.valkey import start_valkey
 
-# They change the schema or empty tables, which the serving role may not.
+# They change the schema, read all of it, or empty tables, which the serving role may not.
 OWNER_COMMANDS = frozenset(
-    {"migrate", "flush", "pgtrigger", "createcachetable", "testserver", "rewrite_purged"}
+    {
+        *("migrate", "flush", "pgtrigger", "createcachetable", "testserver"),
+        *("rewrite_purged", "backup", "restore"),
+    }
 )
 
 # They neither read nor write the database, or bring their own (`up`).

@@ -62,6 +62,23 @@ def postgres_programs(instance: Instance, account: Account) -> Programs:
     return Programs(bin_dir=site / inside / "bin")
 
 
+def postgres_client(name: str) -> Path:
+    """Return a program that connects to a server, such as ``pg_dump``; it runs as we do.
+
+    The package's are taken, which talk to every server up to its version; else one on the path.
+    Raises StartFailed where there is none.
+    """
+    spec = find_spec(_POSTGRES_PACKAGE)
+    if spec is not None and spec.origin is not None:
+        program = Path(spec.origin).parent / _POSTGRES_FOLDER / "bin" / name
+        if program.exists():
+            return program
+    found = shutil.which(name)
+    if found is None:
+        raise StartFailed(f"There is no {name}: install requirements.lock, or PostgreSQL's client.")
+    return Path(found)
+
+
 def valkey_programs(instance: Instance, account: Account) -> Programs:
     """Return Valkey's program, copied into the data folder if ``account`` needs that."""
     site = _site_of(_VALKEY_PACKAGE, "Valkey", "REDIS_URL")

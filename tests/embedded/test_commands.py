@@ -141,3 +141,26 @@ def test_try_to_own__held_by_another__is_refused_until_it_is_free(instance):
 )
 def test_needs_database__each_kind_of_command__is_known(words, expected):
     assert needs_database(["manage.py", *words]) is expected
+
+
+@pytest.mark.slow
+def test_backup__of_one_data_folder__is_restored_into_a_new_one(manage, folder):
+    def run(*words: str, code: int = 0) -> str:
+        process = manage(*words)
+        output, errors = process.communicate(timeout=240)
+        assert process.returncode == code, errors
+        return output + errors
+
+    run("migrate", "--verbosity", "0")
+    run("create_api_key", "--name", "first", "--scope", "admin")
+    run("backup", str(folder / "registry.dump"))
+    count = "from registry.models import ApiKey; print('keys', ApiKey.objects.count())"
+    new = ("--data-dir", str(folder / "new"))
+
+    subprocess.run(["cp", "-a", folder / "data", folder / "copy"], check=True)
+    assert "keys 1" in run(*shell(count), "--data-dir", str(folder / "copy"))
+    assert "Restored" in run("restore", str(folder / "registry.dump"), *new)
+
+    assert "keys 1" in run(*shell(count), *new)
+    refusal = run("restore", str(folder / "registry.dump"), *new, code=1)
+    assert "tables already" in refusal
