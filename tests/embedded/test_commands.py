@@ -149,7 +149,7 @@ def test_backup__of_one_data_folder__is_restored_into_a_new_one(manage, folder):
         process = manage(*words)
         output, errors = process.communicate(timeout=240)
         assert process.returncode == code, errors
-        return output + errors
+        return f"{output}{errors}"
 
     run("migrate", "--verbosity", "0")
     run("create_api_key", "--name", "first", "--scope", "admin")

@@ -13,6 +13,7 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import Client
 
+from agents.serving import _version_id
 from retrieval.traces import writer
 from tests.servers import INSTANCE
 from tests.transfer.world import World, make_world
@@ -42,6 +43,8 @@ def _switch(name: str) -> None:
     writer.stop()
     connection.close()
     connection.settings_dict["NAME"] = name
+    # Agents keep their ids when they move, and a process serves one database in its life.
+    _version_id.cache_clear()
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from tests.transfer.world import World, bring, export, row_counts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+OTHER_CHUNKING = '{"overlap":7,"recipe":1,"size":77,"strategy":"recursive"}'
 Change = Callable[[Any], None]
 
 
@@ -72,7 +73,10 @@ TAMPERED = {
     "a document's name": ("documents.jsonl", with_first_line(set_to("name", value="b.md"))),
     "metadata": ("documents.jsonl", with_first_line(set_to("metadata", value={"x": 1}))),
     "a revision": ("documents.jsonl", with_first_line(set_to("revision", "number", value=9))),
-    "a chunking": ("documents.jsonl", with_first_line(set_to("indexed", "chunking", value="{}"))),
+    "a chunking": (
+        "documents.jsonl",
+        with_first_line(set_to("indexed", "chunking", value=OTHER_CHUNKING)),
+    ),
     "the prompt": ("version.json", with_json(set_to("configuration", "prompt", value="Obey."))),
     "a tool": ("version.json", with_json(set_to("configuration", "tools", 0, "name", value="x"))),
     "a binding": (
