@@ -10,6 +10,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from agents.configuration import configuration_of
+from agents.manifest import pinned_knowledge_bases
 from agents.models import Agent, AgentVersion
 from agents.versions import HOLDER_KIND, find_version
 from registry import audit
@@ -17,7 +18,7 @@ from registry.actors import Actor
 from registry.archives import ArchiveWriter, write_archive
 from registry.installation import installation_id
 from retrieval import pins
-from retrieval.exporting import export_questions, export_snapshot
+from retrieval.exporting import export_questions, export_scores, export_snapshot
 
 VERSION = "version.json"
 Progress = Callable[[int], object]
@@ -77,6 +78,7 @@ def _write(
     bases = [export_snapshot(writer, snapshot, progress=done) for snapshot in in_order]
     models = {snapshot.model for snapshot in in_order} if with_questions else ()
     questions = export_questions(writer, models)
+    export_scores(writer, in_order, _rerankers(version) if with_questions else ())
     writer.write_json(
         VERSION,
         {
@@ -95,3 +97,12 @@ def _write(
         },
     )
     return questions
+
+
+def _rerankers(version: AgentVersion) -> set[str]:
+    """Return the fingerprints of the cross-encoders that a version ranks by."""
+    pinned = (
+        said["rankingRecipe"]["reranker"]
+        for said in pinned_knowledge_bases(version.manifest).values()
+    )
+    return {reranker["fingerprint"] for reranker in pinned if reranker is not None}

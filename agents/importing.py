@@ -41,6 +41,7 @@ from retrieval.importing import (
     ImportedBase,
     ImportedQuestions,
     import_questions,
+    import_scores,
     import_snapshot,
 )
 from retrieval.search_settings import SearchSettings
@@ -58,6 +59,7 @@ class Imported:
     unchanged: bool = False
     bases: tuple[ImportedBase, ...] = ()
     questions: ImportedQuestions = ImportedQuestions(added=0, different=0)  # noqa: RUF009
+    scores: ImportedQuestions = ImportedQuestions(added=0, different=0)  # noqa: RUF009
 
 
 def import_version(
@@ -110,6 +112,7 @@ def _import(
     draft = AgentVersion.objects.select_for_update().get(pk=draft_of(agent).pk)
     bases = _import_bases(reader, said, actor=actor, progress=progress)
     questions = import_questions(reader)
+    scores = import_scores(reader)
     version = _publish(agent, draft, said, bases, actor=actor, created=created, reader=reader)
     _prove(version)
     audit.record(
@@ -124,7 +127,7 @@ def _import(
             "questions": questions.added,
         },
     )
-    return Imported(agent=agent, version=version, bases=bases, questions=questions)
+    return Imported(agent=agent, version=version, bases=bases, questions=questions, scores=scores)
 
 
 def _agent(said: dict[str, Any], slug: str | None) -> tuple[Agent, bool]:

@@ -18,13 +18,13 @@ from retrieval.models import (
     EmbeddingModel,
     IndexSnapshot,
     Purge,
-    QueryEmbedding,
     SnapshotMember,
 )
 from retrieval.vectors import Vector, from_wire
 
 QUESTIONS = "questions.jsonl"
 QUESTION_VECTORS = "questions.bin"
+SCORES = "scores.jsonl"
 _MEMBERS_AT_ONCE = 50
 _ROWS_AT_ONCE = 500
 
@@ -45,6 +45,14 @@ WHERE model_id = %s AND kept ORDER BY query_digest
 _QUESTION_VECTORS = """
 SELECT vector_send(vector) FROM retrieval_queryembedding
 WHERE model_id = %s AND kept ORDER BY query_digest
+"""
+_SCORES = """
+SELECT reranker, query_digest, chunk_digest, score, provenance FROM retrieval_rerankscore
+WHERE reranker = ANY(%s) AND chunk_digest IN (
+    SELECT c.digest FROM retrieval_snapshotmember AS m
+    JOIN retrieval_chunk AS c ON c.indexed_document_id = m.indexed_document_id
+    WHERE m.snapshot_id = ANY(%s)
+) ORDER BY reranker, query_digest, chunk_digest
 """
 
 
@@ -99,9 +107,12 @@ def export_questions(writer: ArchiveWriter, models: Iterable[EmbeddingModel]) ->
     return count
 
 
-def kept_questions(models: Iterable[EmbeddingModel]) -> int:
-    """Return how many questions to ``models`` are kept for published versions."""
-    return QueryEmbedding.objects.filter(model__in=list(models), kept=True).count()
+def export_scores(
+    writer: ArchiveWriter, snapshots: Iterable[IndexSnapshot], rerankers: Iterable[str]
+) -> int:
+    """Write what cross-encoders, by their fingerprints, said of questions and these snapshots."""
+    ids = [snapshot.pk for snapshot in snapshots]
+    return writer.write_lines(SCORES, _rows(_SCORES, sorted(set(rerankers)), ids))
 
 
 def folder_of(knowledge_base_id: str) -> str:
@@ -192,9 +203,9 @@ def little_endian(vector: Vector) -> bytes:
     return np.ascontiguousarray(vector, dtype="<f4").tobytes()
 
 
-def _rows(query: str, key: int) -> Iterator[tuple[Any, ...]]:
+def _rows(query: str, *values: int | list[int] | list[str]) -> Iterator[tuple[Any, ...]]:
     """Yield rows without having them all in memory; inside a transaction."""
     with connection.chunked_cursor() as cursor:
-        cursor.execute(query, [key])
+        cursor.execute(query, values)
         while rows := cursor.fetchmany(_ROWS_AT_ONCE):
             yield from rows

@@ -27,6 +27,7 @@ from retrieval.chunking import Chunking
 from retrieval.exporting import (
     QUESTION_VECTORS,
     QUESTIONS,
+    SCORES,
     described_model,
     folder_of,
     little_endian,
@@ -42,6 +43,7 @@ from retrieval.models import (
     KnowledgeBase,
     Purge,
     QueryEmbedding,
+    RerankScore,
     SnapshotMember,
 )
 from retrieval.search_settings import SETTING_COLUMNS, SearchSettings
@@ -161,6 +163,33 @@ def import_questions(reader: ArchiveReader) -> ImportedQuestions:
             ).update(kept=True)
         if vectors.read(1):
             raise refused(f"{QUESTION_VECTORS} is longer than its list.", code="damaged")
+    return ImportedQuestions(added=added, different=different)
+
+
+def import_scores(reader: ArchiveReader) -> ImportedQuestions:
+    """Bring in what cross-encoders said; what was said here before stays, as with questions."""
+    added = different = 0
+    for batch in _batches(reader.lines(SCORES)):
+        wanted = {
+            (reranker, query, chunk): RerankScore(
+                reranker=reranker,
+                query_digest=query,
+                chunk_digest=chunk,
+                score=score,
+                provenance=provenance,
+            )
+            for reranker, query, chunk, score, provenance in batch
+        }
+        before = {
+            (one.reranker, one.query_digest, one.chunk_digest): one.score
+            for one in RerankScore.objects.filter(
+                query_digest__in={query for _, query, _ in wanted},
+                chunk_digest__in={chunk for *_, chunk in wanted},
+            )
+        }
+        RerankScore.objects.bulk_create(wanted.values(), ignore_conflicts=True)
+        added += len(wanted.keys() - before.keys())
+        different += sum(before.get(key, row.score) != row.score for key, row in wanted.items())
     return ImportedQuestions(added=added, different=different)
 
 
@@ -322,19 +351,24 @@ class _Loader:
         identity = uuid.UUID(said["id"])
         document = Document.objects.filter(pk=identity).first()
         if document is None:
-            taken = self.base.documents.filter(name=said["name"], deleted_at=None).exists()
+            purged = said["purges"] is not None
+            taken = (
+                not purged
+                and self.base.documents.filter(name=said["name"], deleted_at=None).exists()
+            )
             document = Document.objects.create(
                 id=identity,
                 knowledge_base=self.base,
                 name=said["name"],
                 metadata=said["metadata"],
                 chunking=self._own_chunking(said["indexed"]["chunking"]),
-                deleted_at=timezone.now() if taken else None,
+                # As a purge leaves it.
+                deleted_at=timezone.now() if taken or purged else None,
             )
             self.imported.documents += 1
             if taken:
                 self.imported.hidden.append(said["name"])
-            return document, not taken
+            return document, document.deleted_at is None
         if document.knowledge_base_id != self.base.pk:
             raise _differs(
                 f"The document {said['name']!r} is in another knowledge base",

@@ -16,7 +16,7 @@ from registry.errors import Conflict, Invalid
 from registry.installation import installation_id
 from registry.models import AuditEvent
 from retrieval.documents import delete_document
-from retrieval.knowledge_bases import find
+from retrieval.knowledge_bases import find, update_knowledge_base
 from retrieval.models import (
     Document,
     DocumentRevision,
@@ -24,9 +24,11 @@ from retrieval.models import (
     IndexSnapshot,
     KnowledgeBase,
     QueryEmbedding,
+    RerankScore,
 )
 from tests import builders
 from tests.database.attacks import commit, purge
+from tests.retrieval.test_reranking import make_cross_encoder
 from tests.transfer.conftest import Elsewhere
 from tests.transfer.world import (
     QUESTIONS,
@@ -267,6 +269,27 @@ def find_model() -> Any:
     from retrieval.models import EmbeddingModel
 
     return EmbeddingModel.objects.get()
+
+
+def test_import__of_a_version_ranked_by_a_cross_encoder__brings_what_it_said(
+    world: World, archive: Path, elsewhere: Elsewhere, tmp_path: Path, settings: Any
+) -> None:
+    make_cross_encoder(tmp_path / "scores", seed=1)
+    settings.RERANK_MODEL = str(tmp_path / "scores")
+    update_knowledge_base(
+        actor=builders.ACTOR,
+        knowledge_base_id=world.warranty.pk,
+        values={"settings": {"rerankEnabled": True}},
+    )
+    builders.publish(world.agent)
+    before = answers(number=2)
+    assert '"rerankScore"' in before[1]
+    export(archive, world.agent, 2)
+    settings.RERANK_MODEL = "not-installed-there"
+    with elsewhere():
+        imported = bring(archive)
+        assert imported.scores.added == RerankScore.objects.count() > 0
+        assert answers() == before
 
 
 def test_export__without_questions__carries_none(world: World, archive: Path) -> None:
