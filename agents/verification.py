@@ -34,6 +34,17 @@ def verify_version(version: AgentVersion, verifier: Verifier) -> Iterator[Verifi
         yield from verifier.snapshot(snapshots[base_id])
 
 
+def chunks_to_verify(versions: Iterable[AgentVersion]) -> int:
+    """Return how many chunks the pinned snapshots of ``versions`` have, each version for itself."""
+    return sum(
+        snapshot.chunk_count
+        for version in versions
+        for snapshot in pins.pinned_snapshots(
+            holder_kind=HOLDER_KIND, holder_id=version.pk
+        ).values()
+    )
+
+
 def _verify_manifest(version: AgentVersion) -> Difference | None:
     try:
         rebuilt = _rebuilt(version)

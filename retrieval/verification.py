@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
+from django.db.backends.utils import CursorWrapper
 
 from registry.canonical import digest_bytes
 from retrieval.digests import (
@@ -29,6 +30,7 @@ from retrieval.purging import is_purged
 from retrieval.segments import joined_text
 from retrieval.vectors import from_wire
 
+_ROWS_AT_ONCE = 500
 _CHUNKS = """
 SELECT ordinal, text, page, section, start, "end", truncated, digest, text_digest,
        vector_send(vector), vector_digest, model_id
@@ -76,10 +78,15 @@ class VerifiedPart:
 
 
 class Verifier:
-    """Verifies snapshots; what several of them share is recomputed once."""
+    """Verifies snapshots; what several of them share is recomputed once.
 
-    def __init__(self) -> None:
+    ``progress`` is told how many chunks were dealt with since the last time, and each snapshot
+    comes to its number of chunks in the end. Memory holds one document at a time.
+    """
+
+    def __init__(self, progress: Callable[[int], object] = lambda _: None) -> None:
         self._seen: dict[int, VerifiedPart] = {}
+        self._progress = progress
 
     def snapshot(self, snapshot: IndexSnapshot) -> Iterator[VerifiedPart]:
         """Yield each document of ``snapshot`` and then the snapshot itself."""
@@ -91,7 +98,7 @@ class Verifier:
         )
         sealed = []
         chunks = 0
-        for member in members.iterator(chunk_size=200):
+        for member in members.iterator(chunk_size=10):
             indexed = member.indexed_document
             yield self._document(member, indexed)
             sealed.append(
@@ -139,8 +146,10 @@ class Verifier:
     def _document(self, member: SnapshotMember, indexed: IndexedDocument) -> VerifiedPart:
         known = self._seen.get(indexed.pk)
         if known is None:
-            known = _verify_indexed(indexed, member.name)
+            known = _verify_indexed(indexed, member.name, self._progress)
             self._seen[indexed.pk] = known
+        else:
+            self._progress(indexed.chunk_count)
         revision = indexed.extraction.revision
         difference = known.difference or _first(
             _same("its revision's number", member.revision_number, revision.number, member.name),
@@ -153,16 +162,20 @@ class Verifier:
         )
 
 
-def _verify_indexed(indexed: IndexedDocument, name: str) -> VerifiedPart:
-    found = _verify_as_read(indexed, name)
+def _verify_indexed(
+    indexed: IndexedDocument, name: str, progress: Callable[[int], object]
+) -> VerifiedPart:
+    found = _verify_as_read(indexed, name, progress)
     if found.ok or found.purged or not is_purged(indexed.extraction.revision.document_id):
         return found
     # Purged while it was being read, half before and half after.
     again = IndexedDocument.objects.select_related("extraction__revision", "model")
-    return _verify_as_read(again.get(pk=indexed.pk), name)
+    return _verify_as_read(again.get(pk=indexed.pk), name, lambda _: None)
 
 
-def _verify_as_read(indexed: IndexedDocument, name: str) -> VerifiedPart:
+def _verify_as_read(
+    indexed: IndexedDocument, name: str, progress: Callable[[int], object]
+) -> VerifiedPart:
     extraction = indexed.extraction
     revision = extraction.revision
     purged = revision.content is None and is_purged(revision.document_id)
@@ -189,7 +202,7 @@ def _verify_as_read(indexed: IndexedDocument, name: str) -> VerifiedPart:
         ]
     sealed: list[tuple[str, str]] = []
     checks += [
-        lambda: _verify_chunks(indexed, name, text, sealed),
+        lambda: _verify_chunks(indexed, name, text, sealed, progress),
         lambda: None if purged else _verify_terms(indexed, name),
         lambda: _same("its number of chunks", indexed.chunk_count, len(sealed), name),
         lambda: _same(
@@ -210,15 +223,20 @@ def _verify_as_read(indexed: IndexedDocument, name: str) -> VerifiedPart:
 
 
 def _verify_chunks(
-    indexed: IndexedDocument, name: str, text: str | None, sealed: list[tuple[str, str]]
+    indexed: IndexedDocument,
+    name: str,
+    text: str | None,
+    sealed: list[tuple[str, str]],
+    progress: Callable[[int], object],
 ) -> Difference | None:
     """Return the first difference among the chunks; ``text`` None means they were purged.
 
     Purged ones must be empty; what is left of them is proven by their sealed digests.
     """
-    with connection.cursor() as cursor:
+    with connection.chunked_cursor() as cursor:
         cursor.execute(_CHUNKS, [indexed.pk])
-        for position, row in enumerate(cursor.fetchall()):
+        for position, row in enumerate(_in_batches(cursor)):
+            progress(1)
             (ordinal, passage, page, section, start, end, truncated) = row[:7]
             (digest, passage_digest, vector, sealed_vector, model) = row[7:]
             sealed.append((digest, sealed_vector))
@@ -260,6 +278,11 @@ def _verify_chunks(
     return None
 
 
+def _in_batches(cursor: CursorWrapper) -> Iterator[tuple[Any, ...]]:
+    while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+        yield from rows
+
+
 def _verify_terms(indexed: IndexedDocument, name: str) -> Difference | None:
     """Reranking reads these, so a flipped byte in them could change an order."""
     if indexed.term_statistics is None:
@@ -268,7 +291,7 @@ def _verify_terms(indexed: IndexedDocument, name: str) -> Difference | None:
     return _same(
         "its term statistics",
         digest_bytes(bytes(indexed.term_statistics)),
-        digest_bytes(document_statistics(text or "" for text in texts)),
+        digest_bytes(document_statistics(text or "" for text in texts.iterator(_ROWS_AT_ONCE))),
         name,
     )
 

@@ -10,18 +10,22 @@ from typing import Any
 
 import psycopg
 import pytest
+from rest_framework.test import APIClient
 
 from agents.aliases import find_alias, move_alias
 from agents.drafting import draft_of, edit_draft
 from agents.manifest import pinned_knowledge_bases
 from agents.models import Agent, AgentVersion, AliasMove
 from agents.publishing import publish_draft
+from agents.tools import call_tool, retrieve_attached
+from agents.versions import runnable
 from registry.errors import Conflict, Invalid, StaleRevision
 from retrieval.claims import claim_piece
 from retrieval.indexing import finish_build, start_build
 from retrieval.knowledge_bases import delete_knowledge_base, find
 from retrieval.models import IndexSnapshot, KnowledgeBase, SnapshotPin
 from retrieval.pieces import work_on
+from retrieval.questions import Question
 from tests import builders
 from tests.database.threads import Running, other_session, queued, together, waiting
 from tests.worker import wait_until
@@ -276,6 +280,47 @@ def test_snapshot_switch__waiting_for_a_publish__comes_after_it(
     current = find(base.pk).current_snapshot
     assert current is not None
     assert current.number == 2
+
+
+@pytest.mark.parametrize("first", ["publish", "switch"])
+def test_two_tools_and_a_binding__while_their_base_switches__pin_one_and_the_same(
+    agent: Agent, base: KnowledgeBase, first: str
+) -> None:
+    builders.edit(agent, tools=[builders.rag_tool(base, "one"), builders.rag_tool(base, "two")])
+    snapshot = finished_but_not_sealed(base)
+    works: list[Callable[[], Any]] = [
+        partial(builders.publish, agent, accept_outdated=True),
+        partial(finish_build, snapshot.pk),
+    ]
+    outcomes = queued(lock_of_base(base), *(works if first == "publish" else works[::-1]))
+    (version,) = [one for one in outcomes if isinstance(one, AgentVersion)]
+
+    number, pinned, said = pinned_by(version)
+    assert (number, pinned) == (1 if first == "publish" else 2, said)
+    served = runnable(agent, AgentVersion.objects.get(pk=version.pk))
+    question = Question(query="When is the money back?")
+    answers = [
+        call_tool(version=served, name=name, question=question, access=builders.ACCESS)["snapshot"]
+        for name in ("one", "two")
+    ]
+    attached = retrieve_attached(
+        version=served, context={}, question=question, access=builders.ACCESS
+    )
+    answers += [group["snapshot"] for group in attached["groups"]]
+    assert answers == [{"number": number, "digest": said}] * 3
+
+
+def test_one_draft__published_sixteen_times_at_once_by_http__is_created_once(
+    agent: Agent, client_for: Callable[..., APIClient]
+) -> None:
+    clients = [client_for("publisher") for _ in range(16)]
+    path = f"/api/v1/agents/{agent.slug}/publish"
+
+    answers = together(*(partial(client.post, path, {}, format="json") for client in clients))
+
+    assert sorted(answer.status_code for answer in answers) == [201, *[409] * 15]
+    refused = [answer.json() for answer in answers if answer.status_code == 409]
+    assert {(one["code"], one["version"]) for one in refused} == {("publish.unchanged", 1)}
 
 
 @pytest.mark.parametrize("first", ["publish", "delete"])

@@ -283,7 +283,7 @@ def test_import__of_a_version_ranked_by_a_cross_encoder__brings_what_it_said(
     )
     builders.publish(world.agent)
     before = answers(number=2)
-    assert '"rerankScore"' in before[1]
+    assert any('"rerankScore"' in answer for answer in before)
     export(archive, world.agent, 2)
     settings.RERANK_MODEL = "not-installed-there"
     with elsewhere():

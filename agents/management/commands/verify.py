@@ -7,8 +7,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from agents.management.bars import progress_bar
 from agents.models import AgentVersion
-from agents.verification import verify_version
+from agents.verification import chunks_to_verify, verify_version
 from retrieval.verification import Verifier
 
 
@@ -31,11 +32,12 @@ class Command(BaseCommand):
             versions = versions.filter(number=options["version_number"])
         if not (options["all"] or options["agent"]):
             raise CommandError("Say which: --all, or --agent SLUG with --version-number N.")
-        verifier = Verifier()
         different = checked = 0
-        for version in versions.order_by("agent__slug", "number"):
-            checked += 1
-            different += not self._verify(version, verifier)
+        with progress_bar("verified", chunks_to_verify(versions)) as progress:
+            verifier = Verifier(progress)
+            for version in versions.order_by("agent__slug", "number"):
+                checked += 1
+                different += not self._verify(version, verifier)
         if not checked:
             raise CommandError("There is no such published version.")
         self.stdout.write(f"{checked} versions verified, {different} differ")
@@ -49,8 +51,6 @@ class Command(BaseCommand):
         for part in verify_version(version, verifier):
             parts += 1
             purged += part.purged
-            if parts % 500 == 0:
-                self.stdout.write(f"{label}: {parts} parts …")
             if part.difference is not None:
                 found = part.difference
                 where = f"{found.document or part.part}"

@@ -1,0 +1,35 @@
+"""Every rule, broken, is noticed by a test: the list is docs/mutations.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.mutations.catalogue import MUTATIONS, Mutation
+from tests.mutations.running import ROOT, caught_by, copied_project
+
+DOCUMENT = ROOT / "docs" / "mutations.md"
+
+
+@pytest.fixture(scope="module")
+def project() -> Iterator[Path]:
+    with copied_project() as folder:
+        yield folder
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_rule__broken__turns_a_test_red(project: Path, mutation: Mutation) -> None:
+    assert caught_by(project, mutation) is not None
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_mutation__listed__breaks_a_line_that_is_there(mutation: Mutation) -> None:
+    for name, old, _ in mutation.edits:
+        assert (ROOT / name).read_text(encoding="utf-8").count(old) == 1, (name, old)
+    for test in mutation.tests:
+        assert (ROOT / test.split("::")[0]).exists(), test
+    assert f"| {mutation.invariant} | {mutation.what} |" in DOCUMENT.read_text(encoding="utf-8")
