@@ -25,7 +25,8 @@ from retrieval.vectors import Vector, from_wire
 QUESTIONS = "questions.jsonl"
 QUESTION_VECTORS = "questions.bin"
 SCORES = "scores.jsonl"
-_MEMBERS_AT_ONCE = 50
+# Documents may be large.
+_CONTENTS_AT_ONCE = 5
 _ROWS_AT_ONCE = 500
 
 Progress = Callable[[int], object]
@@ -71,12 +72,12 @@ def export_snapshot(
     writer.write_lines(f"{folder}/documents.jsonl", _documents(snapshot))
     writer.write_lines(f"{folder}/segments.jsonl", _segments(snapshot))
     with writer.member(f"{folder}/contents.bin") as target:
-        for member in _members(snapshot):
+        for member in _members(snapshot, at_once=_CONTENTS_AT_ONCE):
             target.write(bytes(member.indexed_document.extraction.revision.content or b""))
     writer.write_lines(f"{folder}/chunks.jsonl", _chunks(snapshot, progress))
     with writer.member(f"{folder}/vectors.bin") as target:
-        for member in _members(snapshot):
-            _write_vectors(target, _VECTORS, member.indexed_document_id)
+        for indexed_id, _ in _indexed_documents(snapshot):
+            _write_vectors(target, _VECTORS, indexed_id)
     return {
         "id": str(snapshot.knowledge_base_id),
         "model": described_model(snapshot.model),
@@ -130,17 +131,27 @@ def described_model(model: EmbeddingModel) -> dict[str, Any]:
     }
 
 
-def _members(snapshot: IndexSnapshot) -> Iterator[SnapshotMember]:
+def _members(snapshot: IndexSnapshot, *, at_once: int) -> Iterator[SnapshotMember]:
     return (
         SnapshotMember.objects.filter(snapshot=snapshot)
         .select_related("indexed_document__extraction__revision")
         .order_by("document_id")
-        .iterator(chunk_size=_MEMBERS_AT_ONCE)
+        .iterator(chunk_size=at_once)
+    )
+
+
+def _indexed_documents(snapshot: IndexSnapshot) -> Iterator[tuple[int, int]]:
+    """Yield the key and the number of chunks of each."""
+    return (
+        SnapshotMember.objects.filter(snapshot=snapshot)
+        .order_by("document_id")
+        .values_list("indexed_document_id", "indexed_document__chunk_count")
+        .iterator(chunk_size=_ROWS_AT_ONCE)
     )
 
 
 def _documents(snapshot: IndexSnapshot) -> Iterator[dict[str, Any]]:
-    for member in _members(snapshot):
+    for member in _members(snapshot, at_once=_CONTENTS_AT_ONCE):
         indexed = member.indexed_document
         extraction = indexed.extraction
         revision = extraction.revision
@@ -183,14 +194,14 @@ def _documents(snapshot: IndexSnapshot) -> Iterator[dict[str, Any]]:
 
 
 def _segments(snapshot: IndexSnapshot) -> Iterator[Any]:
-    for member in _members(snapshot):
+    for member in _members(snapshot, at_once=_CONTENTS_AT_ONCE):
         yield member.indexed_document.extraction.segments
 
 
 def _chunks(snapshot: IndexSnapshot, progress: Progress) -> Iterator[tuple[Any, ...]]:
-    for member in _members(snapshot):
-        yield from _rows(_CHUNKS, member.indexed_document_id)
-        progress(member.indexed_document.chunk_count)
+    for indexed_id, count in _indexed_documents(snapshot):
+        yield from _rows(_CHUNKS, indexed_id)
+        progress(count)
 
 
 def _write_vectors(target: _Target, query: str, key: int) -> None:

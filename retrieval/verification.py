@@ -94,6 +94,11 @@ class Verifier:
         members = (
             SnapshotMember.objects.filter(snapshot=snapshot)
             .select_related("indexed_document__extraction__revision", "indexed_document__model")
+            # Read document by document, when it is its turn.
+            .defer(
+                "indexed_document__extraction__segments",
+                "indexed_document__extraction__revision__content",
+            )
             .order_by("document_id")
         )
         sealed = []
