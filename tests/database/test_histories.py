@@ -52,6 +52,7 @@ from retrieval.models import (
 )
 from retrieval.pieces import work_on
 from retrieval.pins import pinned_snapshots
+from retrieval.pruning import Keep, prune_knowledge_base
 from retrieval.purging import purge_document
 from retrieval.questions import Question
 from retrieval.search import Target, retrieve, retrieve_again
@@ -226,6 +227,25 @@ class Histories(RuleBasedStateMachine):
         ours.docs.remove(doc)
         if ours.building is not None:
             ours.building = [one for one in ours.building if one[0] != str(doc.id)]
+
+    @rule(base=BASES, last=st.integers(0, 1))
+    def prune(self, base: int, last: int) -> None:
+        """Invariant 11: what is pinned or current stays; all other ended snapshots may go."""
+        snapshots = IndexSnapshot.objects.filter(knowledge_base=self.bases[base].id)
+        before = set(snapshots.values_list("pk", flat=True))
+        held = set(snapshots.filter(pins__isnull=False).values_list("pk", flat=True)) | {
+            self.base(base).current_snapshot_id
+        }
+        prune_knowledge_base(
+            actor=builders.ACTOR,
+            knowledge_base_id=self.bases[base].id,
+            keep=Keep(last=last, days=0),
+        )
+        gone = before - set(snapshots.values_list("pk", flat=True))
+        event(f"pruned: {bool(gone)}")
+        assert not gone & held
+        for pk in gone:
+            self.ended.pop(pk, None)
 
     @rule(base=BASES, chunking=st.sampled_from(CHUNKINGS))
     def cut_otherwise(self, base: int, chunking: dict[str, Any]) -> None:

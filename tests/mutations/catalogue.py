@@ -199,11 +199,11 @@ MUTATIONS = (
         edits=(
             (
                 "retrieval/questions.py",
-                "    return _read(row)\n\n\ndef vector_again",
-                "    return QuestionVector(\n"
+                "    found = _read(row)\n",
+                "    found = QuestionVector(\n"
                 "        vector=_encoder_of(model).encode_query(question.query)[::-1].copy(),\n"
                 "        truncated=row.truncated,\n"
-                "    )\n\n\ndef vector_again",
+                "    )\n",
             ),
         ),
         tests=("tests/retrieval/test_search.py", "tests/database/test_histories.py"),
