@@ -400,8 +400,14 @@ class Histories(RuleBasedStateMachine):
         assert held.value.code == "knowledge_base.in_use"
         assert set(pinned.values_list("holder_label", flat=True)) <= set(held.value.data["holders"])
         for pin in pinned:
-            with pytest.raises(IntegrityError, match="immutable"), transaction.atomic():
-                IndexSnapshot.objects.filter(pk=pin.snapshot_id).delete()
+            with (
+                pytest.raises(IntegrityError, match="immutable"),
+                transaction.atomic(),
+                connection.cursor() as cursor,
+            ):
+                cursor.execute(
+                    "DELETE FROM retrieval_indexsnapshot WHERE id = %s", [pin.snapshot_id]
+                )
 
     # -- what was said ------------------------------------------------------------------------
 

@@ -102,7 +102,11 @@ MUTATIONS = (
                 "settings=search.settings_of(KnowledgeBase.objects.get(pk=base_id)),",
             ),
         ),
-        tests=("tests/agents/test_publishing.py", "tests/transfer/test_backup.py"),
+        tests=(
+            "tests/agents/test_publishing.py",
+            "tests/transfer/test_transfer.py::"
+            "test_import__into_another_agent_of_the_same_installation__shares_everything",
+        ),
     ),
     Mutation(
         name="bases_not_locked_at_publish",
