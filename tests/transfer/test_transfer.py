@@ -271,6 +271,7 @@ def find_model() -> Any:
     return EmbeddingModel.objects.get()
 
 
+@pytest.mark.slow
 def test_import__of_a_version_ranked_by_a_cross_encoder__brings_what_it_said(
     world: World, archive: Path, elsewhere: Elsewhere, tmp_path: Path, settings: Any
 ) -> None:
