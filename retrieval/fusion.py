@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from retrieval.lexical import K1, TERMS, B
 
-_WEIGHT: Final = 0.32
+_WEIGHT: Final = 0.35
 _PEAK_FROM, _PEAK_TO, _PEAK_GAIN = 4.5, 7.0, 4.0
 _SPREAD_RANK: Final = 20
 _SPREAD_FULL: Final = 0.08
@@ -46,8 +46,8 @@ def fused(scores: Sequence[float], evidence: Sequence[float], asked_terms: int) 
 def weight_of(scores: Sequence[float], evidence: Sequence[float], asked_terms: int) -> float:
     """Return how much lexical evidence counts for this question; 0 or more.
 
-    It grows with how many of the question's terms the best candidate holds (the root of that
-    number: chance matches grow so), up to fourfold where that candidate stands far above the
+    It grows with how many of the question's terms the best candidate covers (evidence times their
+    number: two or three words shared by chance prove little), up to fourfold where that candidate stands far above the
     others (4.5 to 7 standard deviations: a rare word found, not a common one), and shrinks where
     the model's scores lie closer together than 0.08 between the best and the twentieth.
     """
@@ -60,7 +60,7 @@ def weight_of(scores: Sequence[float], evidence: Sequence[float], asked_terms: i
     )
     peak = (best - mean) / deviation if deviation > 0 else 0.0
     stands_out = min(1.0, max(0.0, (peak - _PEAK_FROM) / (_PEAK_TO - _PEAK_FROM)))
-    weight = _WEIGHT * math.sqrt(best * asked_terms) * (1 + (_PEAK_GAIN - 1) * stands_out)
+    weight = _WEIGHT * best * asked_terms * (1 + (_PEAK_GAIN - 1) * stands_out)
     if len(scores) >= _SPREAD_RANK:
         weight *= min(1.0, (scores[0] - scores[_SPREAD_RANK - 1]) / _SPREAD_FULL)
     return weight

@@ -27,8 +27,8 @@ import Stemmer
 from numpy.typing import NDArray
 
 TERMS: Final = "nfkc-casefold-snowball-english-bigrams/1"
-K1: Final = 1.2
-B: Final = 0.4
+K1: Final = 2.0
+B: Final = 0.3
 
 _WORD = re.compile(r"\w+")
 # Scripts that put no spaces between words are cut into pairs of characters: Thai, Lao, Myanmar,

@@ -14,7 +14,7 @@ from registry.actors import Actor
 from retrieval.claims import claim_piece
 from retrieval.documents import Upload, add_document, replace_document
 from retrieval.indexing import finish_build, start_build
-from retrieval.knowledge_bases import create_knowledge_base, find
+from retrieval.knowledge_bases import create_knowledge_base, find, update_knowledge_base
 from retrieval.models import Document, IndexSnapshot, KnowledgeBase
 from retrieval.pieces import work_on
 
@@ -81,6 +81,11 @@ def base_with(name: str = "", **texts: str) -> KnowledgeBase:
     for key, text in (texts or {"returns_md": RETURNS, "warranty_md": WARRANTY}).items():
         add_text(base, key.replace("_md", ".md"), text)
     build(base)
+    return find(base.pk)
+
+
+def apply_settings(base: KnowledgeBase, **settings: Any) -> KnowledgeBase:
+    update_knowledge_base(actor=ACTOR, knowledge_base_id=base.pk, values={"settings": settings})
     return find(base.pk)
 
 
