@@ -78,14 +78,14 @@ def _measure(folder: Path, strategy: str) -> None:
 def _questions(folder: Path, present: set[str]) -> list[dict[str, Any]]:
     """Return the judged questions; those that are worded alike as one."""
     judged: dict[str, dict[str, int]] = {}
-    for line in (folder / "qrels.tsv").read_text().splitlines()[1:]:
-        query, document, grade = line.split("\t")
+    for row in (folder / "qrels.tsv").read_text().splitlines()[1:]:
+        query, document, grade = row.split("\t")
         if int(grade) > 0 and document in present:
             judged.setdefault(query, {})[document] = int(grade)
     asked: dict[str, dict[str, int]] = {}
-    for query in _lines(folder / "queries.jsonl"):
-        if str(query["id"]) in judged:
-            asked.setdefault(query["text"], {}).update(judged[str(query["id"])])
+    for line in _lines(folder / "queries.jsonl"):
+        if str(line["id"]) in judged:
+            asked.setdefault(line["text"], {}).update(judged[str(line["id"])])
     return [
         {
             "query": query,

@@ -28,7 +28,7 @@ from retrieval.models import (
 )
 from tests import builders
 from tests.database.attacks import commit, purge
-from tests.retrieval.test_reranking import make_cross_encoder
+from tests.retrieval.cross_encoders import make_cross_encoder
 from tests.transfer.conftest import Elsewhere
 from tests.transfer.world import (
     QUESTIONS,
