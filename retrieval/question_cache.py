@@ -13,13 +13,14 @@ import logging
 import threading
 import time
 from collections import OrderedDict
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import redis
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -127,12 +128,14 @@ def _key(model: EmbeddingModel, query_digest: str) -> str:
 @lru_cache(maxsize=8)
 def _database(name: str) -> str:
     """Tell this database from others, also from one that a dump of it was restored into."""
+    system = "0"
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT oid, (SELECT system_identifier FROM pg_control_system()) FROM pg_database "
-            "WHERE datname = current_database()"
-        )
-        oid, system = cursor.fetchone()
+        # Some who host PostgreSQL keep this to themselves.
+        with suppress(DatabaseError), transaction.atomic():
+            cursor.execute("SELECT system_identifier FROM pg_control_system()")
+            system = cursor.fetchone()[0]
+        cursor.execute("SELECT oid FROM pg_database WHERE datname = current_database()")
+        (oid,) = cursor.fetchone()
     return f"{system}.{oid}"
 
 

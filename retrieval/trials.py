@@ -41,10 +41,10 @@ def try_question(
     """Return what ``question`` finds in a snapshot (default: the current), with its candidates.
 
     ``candidates`` are what was kept, in its order, and what else is among the topK best, each with
-    ``kept``. With ``answer`` a model answers from the
-    passages, which takes up to ``ANSWER_TIMEOUT_SECONDS``; where it does not, ``answer`` is None
-    and ``answerNotice`` says why. ``diagnosis`` is there either way. The settings are those of
-    now. ``asker`` is the API key that asks. Leaves no trace. Raises NotFound for an unknown snapshot, Conflict
+    ``kept``. With ``answer`` a model answers from the passages, which takes up to
+    ``ANSWER_TIMEOUT_SECONDS``; where it does not, ``answer`` is None and ``answerNotice`` says
+    why. ``diagnosis`` is there either way. The settings are those of now. ``asker`` is the API
+    key that asks. Leaves no trace. Raises NotFound for an unknown snapshot, Conflict
     (``snapshot.not_ready``, ``knowledge_base.no_snapshot``), and what ``search.retrieve`` raises.
     """
     target = _target(base, snapshot)
