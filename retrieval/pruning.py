@@ -34,7 +34,8 @@ logger = logging.getLogger("retrieval.pruning")
 
 _SNAPSHOTS_AT_ONCE = 100
 _DOCUMENTS_AT_ONCE = 200
-# A transaction stops taking further documents here: whoever publishes waits for it.
+# A transaction stops taking further snapshots or documents here: whoever publishes waits for it.
+_MEMBERS_AT_ONCE = 20_000
 _CHUNKS_AT_ONCE = 5000
 _QUESTIONS_AT_ONCE = 5000
 _PENDING_VECTORS_KEPT = timedelta(days=1)
@@ -54,7 +55,7 @@ WITH base AS (
     SELECT max(s.number) AS number
     FROM retrieval_indexsnapshot AS s JOIN base ON base.id = s.knowledge_base_id
 ), doomed AS (
-    SELECT s.id, s.number
+    SELECT s.id, s.number, s.document_count
     FROM retrieval_indexsnapshot AS s JOIN base ON base.id = s.knowledge_base_id
     WHERE s.state <> 'building' AND s.ended_at < %(before)s
       AND s.id IS DISTINCT FROM base.current_snapshot_id
@@ -315,11 +316,17 @@ def _stepped(
 
 
 def _prune_snapshots(base_id: uuid.UUID, keep: Keep, pruned: Pruned) -> dict[str, Any]:
-    found = dict(
-        _rows(
-            base_id, keep, f"SELECT id, number FROM doomed ORDER BY id LIMIT {_SNAPSHOTS_AT_ONCE}"
-        )
-    )
+    found: dict[int, int] = {}
+    members = 0
+    for one, number, documents in _rows(
+        base_id,
+        keep,
+        f"SELECT id, number, document_count FROM doomed ORDER BY id LIMIT {_SNAPSHOTS_AT_ONCE}",
+    ):
+        if found and members + documents > _MEMBERS_AT_ONCE:
+            break
+        found[one] = number
+        members += documents
     ids = _locked("indexsnapshot", found)
     _delete("indexsnapshot", "id", ids)
     _delete("snapshotmember", "snapshot_id", ids)

@@ -83,6 +83,7 @@ class QuestionCache:
             self._left_alone_until = 0.0
 
     def _put_near(self, key: str, entry: Entry) -> None:
+        entry[0].setflags(write=False)  # many askers share it
         with self._lock:
             self._near[key] = entry
             self._near.move_to_end(key)

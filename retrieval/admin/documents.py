@@ -384,6 +384,7 @@ class DocumentAdmin(RetryButtons):
             introduction=_ABOUT_PURGES,
             adminform=fieldsets(form, (None, ["reason", "sure"], "")),
             submit="Erase its contents for good",
+            danger=True,
             cancel_url=self.url("change", document),
         )
 

@@ -46,7 +46,6 @@ class IndexSnapshotAdmin(ReadOnlyAdmin[IndexSnapshot]):
         "documents",
         "chunks",
         "size",
-        "failed",
         "held_by",
         "started_at",
         "base",
@@ -113,16 +112,13 @@ class IndexSnapshotAdmin(ReadOnlyAdmin[IndexSnapshot]):
         return tag(snapshot.state, _TAGS.get(snapshot.state, ""), title=snapshot.detail)
 
     @admin.display(description="documents", ordering="document_count")
-    def documents(self, snapshot: IndexSnapshot) -> int:
-        return snapshot.document_count
+    def documents(self, snapshot: IndexSnapshot) -> str:
+        failed = f", {snapshot.failed_count} failed" if snapshot.failed_count else ""
+        return f"{snapshot.document_count}{failed}"
 
     @admin.display(description="chunks", ordering="chunk_count")
     def chunks(self, snapshot: IndexSnapshot) -> int:
         return snapshot.chunk_count
-
-    @admin.display(description="failed", ordering="failed_count")
-    def failed(self, snapshot: IndexSnapshot) -> int:
-        return snapshot.failed_count
 
     @admin.display(description="size")
     def size(self, snapshot: Any) -> str:

@@ -15,6 +15,8 @@ from retrieval import search
 from retrieval.build_control import cancel_build
 from retrieval.claims import claim_piece
 from retrieval.documents import delete_document
+from retrieval.evaluation import claim_evaluation, start_evaluation, work_on_evaluation
+from retrieval.evaluation_questions import save_questions
 from retrieval.indexing import start_build
 from retrieval.knowledge_bases import find, update_knowledge_base
 from retrieval.models import (
@@ -252,6 +254,20 @@ def test_prune__while_a_build_runs__takes_snapshots_and_leaves_documents(
     assert pruned(base).indexed_documents == 2
 
 
+def test_prune__snapshot_that_is_being_judged__is_kept_until_it_is(base: KnowledgeBase) -> None:
+    question = {"query": QUESTION.query, "documents": ["returns.md"]}
+    save_questions(actor=builders.ACTOR, base=base, questions=[question])
+    evaluation = start_evaluation(actor=builders.ACTOR, base=base, snapshots=[1], at_once=0)
+    edited(base, 2)
+    assert pruned(base).snapshots == [2]
+
+    claim = claim_evaluation(evaluation.pk)
+    assert claim is not None
+    work_on_evaluation(claim, seconds=60)
+
+    assert pruned(base).snapshots == [1]
+
+
 def test_prune__builds_without_a_result__go_but_the_newest(base: KnowledgeBase) -> None:
     for number in range(2):
         builders.add_text(base, f"{number}.md", f"Number {number}.")
@@ -267,7 +283,7 @@ def test_prune__builds_without_a_result__go_but_the_newest(base: KnowledgeBase) 
 def test_prune__in_small_steps__takes_everything(
     base: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("_SNAPSHOTS_AT_ONCE", "_DOCUMENTS_AT_ONCE", "_CHUNKS_AT_ONCE"):
+    for name in ("_MEMBERS_AT_ONCE", "_DOCUMENTS_AT_ONCE", "_CHUNKS_AT_ONCE"):
         monkeypatch.setattr(f"retrieval.pruning.{name}", 1)
     edited(base, 3)
 
