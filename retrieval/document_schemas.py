@@ -55,7 +55,7 @@ components(
             "limit": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 50},
         },
         optional=["chunking", "embeddingModel", "document", "text", "from", "limit"],
-        about="Without chunking or model, those of the knowledge base. Exactly one of document "
+        about="Without chunking, the document's own or that of the knowledge base. Exactly one of document "
         "and text. `from` and `limit` choose the chunks that are returned.",
     ),
     ChunkPreview=record(

@@ -65,12 +65,12 @@ def marked_lines(hunk: Hunk) -> Iterator[MarkedLine]:
     while lines:
         removed = _taken(lines, "removed")
         added = _taken(lines, "added")
-        if len(removed) == len(added):
-            pairs = [_marked(old, new) for old, new in zip(removed, added, strict=True)]
-            yield from (old for old, _ in pairs)
-            yield from (new for _, new in pairs)
-        else:
-            yield from ((line, [(line.text, True)]) for line in [*removed, *added])
+        # What has no line to stand for comes after those that have
+        pairs = [_marked(old, new) for old, new in zip(removed, added, strict=False)]
+        yield from (old for old, _ in pairs)
+        yield from ((line, [(line.text, True)]) for line in removed[len(pairs) :])
+        yield from (new for _, new in pairs)
+        yield from ((line, [(line.text, True)]) for line in added[len(pairs) :])
         yield from ((line, [(line.text, False)]) for line in _taken(lines, "same"))
 
 

@@ -19,7 +19,7 @@ from retrieval.chunk_previews import (
     preview_text,
 )
 from retrieval.chunking import Chunking
-from retrieval.documents import find_document
+from retrieval.documents import find_document, own_chunking
 from retrieval.embedding_models import known_model
 from retrieval.knowledge_bases import chunking_of
 from retrieval.views.knowledge_bases import KnowledgeBaseView
@@ -49,12 +49,6 @@ class ChunkPreviews(KnowledgeBaseView):
 
     def _preview(self, body: dict[str, Any]) -> ChunkPreview:
         base = self.knowledge_base()
-        name = requests.text(body, "embeddingModel", default=base.model.name, longest=200)
-        model = known_model(name)
-        wanted = body.get("chunking")
-        chunking = Chunking.from_json(
-            chunking_of(base).as_json() if wanted is None else wanted, model.max_tokens
-        )
         if (body.get("document") is None) == (body.get("text") is None):
             raise Invalid.field(
                 "document",
@@ -63,8 +57,17 @@ class ChunkPreviews(KnowledgeBaseView):
                 allowed=["document", "text"],
                 code="preview.source",
             )
-        if body.get("text") is not None:
-            text = requests.text(body, "text", longest=MOST_CHARACTERS)
-            return preview_text(text=text, chunking=chunking, model=model)
-        document = find_document(base, requests.parse_uuid(body["document"], field="document"))
-        return preview_document(document=document, chunking=chunking, model=model)
+        document = own = None
+        if body.get("document") is not None:
+            document = find_document(base, requests.parse_uuid(body["document"], field="document"))
+            own = own_chunking(document)
+        name = requests.text(body, "embeddingModel", default=base.model.name, longest=200)
+        model = known_model(name)
+        wanted = body.get("chunking")
+        chunking = Chunking.from_json(
+            (own or chunking_of(base)).as_json() if wanted is None else wanted, model.max_tokens
+        )
+        if document is not None:
+            return preview_document(document=document, chunking=chunking, model=model)
+        text = requests.text(body, "text", longest=MOST_CHARACTERS)
+        return preview_text(text=text, chunking=chunking, model=model)

@@ -199,3 +199,14 @@ def test_preview__document_of_another_base__is_not_found(
 
     assert_problem(_ask(api, other, document=str(_document().pk)), 404, "document.not_found")
     assert EmbeddingModel.objects.count() == 1
+
+
+def test_preview__of_a_document_with_a_chunking_of_its_own__starts_from_that(
+    api: CheckedClient, base: KnowledgeBase
+) -> None:
+    own = {"strategy": "sentence", "size": 30, "overlap": 0}
+    address = f"/api/v1/knowledge-bases/{base.pk}/documents/{_document().pk}"
+    assert api.patch(address, {"chunking": own}, format="json").status_code == 200
+
+    assert _ask(api, base, document=str(_document().pk)).json()["chunking"] == own
+    assert _ask(api, base, text="x").json()["chunking"]["strategy"] == "recursive"

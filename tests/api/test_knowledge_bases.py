@@ -225,7 +225,7 @@ def test_list__however_many__takes_four_queries(
     for base in KnowledgeBase.objects.all()[:2]:
         start_build(base.pk)
 
-    with django_assert_num_queries(4):  # the key, the page, the builds
+    with django_assert_num_queries(4):  # the key, the page, the builds, the readings
         response = api.get(BASES)
 
     assert len(response.json()["results"]) == count
