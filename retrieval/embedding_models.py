@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from registry.errors import Invalid, Unavailable
-from retrieval.encoders import DEFAULT_MODEL, encoder_for
+from retrieval.encoders import DEFAULT_MODEL, encoder_for, optional_models
 from retrieval.models import EmbeddingModel
 
 
@@ -44,7 +44,7 @@ def ensure_model(name: str) -> EmbeddingModel:
 def model_names() -> list[str]:
     """Return the names of the models that a knowledge base can have, sorted."""
     known = set(EmbeddingModel.objects.values_list("name", flat=True))
-    return sorted(known | {DEFAULT_MODEL, settings.EMBEDDING_MODEL})
+    return sorted(known | {DEFAULT_MODEL, settings.EMBEDDING_MODEL, *optional_models()})
 
 
 def known_model(name: str) -> EmbeddingModel:

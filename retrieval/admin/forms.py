@@ -109,7 +109,8 @@ class KnowledgeBaseForm(forms.Form):
                 "Another model embeds every document again; search goes on meanwhile. The bundled "
                 f"{DEFAULT_MODEL} is <b>English only</b>: other languages work, but little is "
                 "found (nDCG@10 of 0.24 on a Chinese collection, where a multilingual model "
-                "reaches 0.94)."
+                "reaches 0.94). For those there is multilingual-e5-small, where "
+                "requirements-multilingual.txt is installed."
             ),
             "size": f"1 to {most} tokens of the model: how long a piece may be.",
             "overlap": "0 to less than the size: how many tokens neighbouring pieces share.",

@@ -14,16 +14,23 @@ from django.conf import settings
 from retrieval.encoders.base import SPECIAL_TOKENS, Encoder, Vector
 from retrieval.encoders.bundled import DEFAULT_MODEL, BundledEncoder
 from retrieval.encoders.cross import CrossEncoder
+from retrieval.encoders.multilingual import (
+    MULTILINGUAL_MODEL,
+    MultilingualEncoder,
+    is_installed,
+)
 from retrieval.encoders.named import NamedEncoder
 
 __all__ = [
     "DEFAULT_MODEL",
+    "MULTILINGUAL_MODEL",
     "SPECIAL_TOKENS",
     "CrossEncoder",
     "Encoder",
     "Vector",
     "cross_encoder_for",
     "encoder_for",
+    "optional_models",
 ]
 
 _loaded: dict[str, Encoder] = {}
@@ -59,7 +66,14 @@ def cross_encoder_for(name: str) -> CrossEncoder:
         return _rerankers[name]
 
 
+def optional_models() -> list[str]:
+    """Return the names of the models that are installed besides the bundled one."""
+    return [MULTILINGUAL_MODEL] if is_installed() else []
+
+
 def _load(name: str) -> Encoder:
     if name == DEFAULT_MODEL:
         return BundledEncoder(Path(settings.MODELS_DIR))
+    if name == MULTILINGUAL_MODEL:
+        return MultilingualEncoder()
     return NamedEncoder(name)
