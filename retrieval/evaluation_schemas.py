@@ -23,7 +23,8 @@ from registry.openapi import (
     request,
 )
 from retrieval.evaluation import MOST_SNAPSHOTS
-from retrieval.evaluation_questions import LARGEST_GRADE, MOST_DOCUMENTS, MOST_QUESTIONS
+from retrieval.evaluation_questions import MOST_QUESTIONS
+from retrieval.evaluation_reading import LARGEST_GRADE, MOST_DOCUMENTS
 from retrieval.measures import NAMES
 from retrieval.questions import MAX_QUERY_CHARACTERS
 from retrieval.rankings import RANKINGS
