@@ -54,9 +54,10 @@ class MultilingualEncoder(Encoder):
             raise not_available(MULTILINGUAL_MODEL, f"it cannot be loaded: {error}") from error
         self._file = Path(library.__file__).with_name(_WEIGHTS)
         self._lock = threading.Lock()
-        self._empty = self._count("")
+        # Special tokens and prompt; an empty text would count the space after the prompt.
+        self._around = self._count("a") - 1
         # Words come again and again; the engine is asked once for each.
-        self._pieces = lru_cache(maxsize=50_000)(lambda word: self._count(word) - self._empty)
+        self._pieces = lru_cache(maxsize=50_000)(lambda word: self._count(word) - self._around)
 
     def encode_query(self, text: str) -> Vector:
         offsets = self.token_offsets(text)

@@ -85,7 +85,7 @@ def test_multilingual__offsets_of_any_text__lie_in_it_in_order(text: str) -> Non
 @installed
 def test_multilingual__tokens_of_words__add_up_to_those_of_the_text(encoder: Any) -> None:
     for text in (GERMAN, TEXTS[1]):
-        assert len(encoder.token_offsets(text)) == encoder._count(text) - encoder._count("")
+        assert len(encoder.token_offsets(text)) == encoder._count(text) - encoder._around
 
 
 @installed
@@ -142,6 +142,6 @@ def test_multilingual__long_question__is_cut_where_the_model_stops() -> None:
     text = "word " * 1000
 
     assert encoder.query_tokens(text) > encoder.max_tokens
-    assert np.array_equal(encoder.encode_query(text), encoder.encode_query("word " * 478))
+    assert np.array_equal(encoder.encode_query(text), encoder.encode_query(("word " * 478).strip()))
     with pytest.raises(ValueError, match="takes 478"):
         encoder.encode_passages([text])
