@@ -246,6 +246,20 @@ def test_copy__after_a_purge__is_neither_served_nor_kept(folder: Path) -> None:
     assert old not in files(folder)
 
 
+def test_copy__after_a_purge_of_what_is_far_away__says_the_new_epoch() -> None:
+    """Else the answer would not count it."""
+    near = [unit(QUERY + 0.1 * GENERATOR.standard_normal(8)) for _ in range(9)]
+    snapshot = snapshot_of([near, near, [-QUERY]])
+    ready(snapshot)
+    far = SnapshotMember.objects.get(snapshot=snapshot, name="2.md")
+
+    commit(*purge(DocumentRevision.objects.get(document=far.document_id).pk))
+
+    found_now = rank(snapshot, QUERY, 5)
+    assert found_now.epoch is not None
+    assert found_now == cold(snapshot, 5)
+
+
 def test_copy__after_a_purge_that_nobody_asked_about__goes_all_the_same(folder: Path) -> None:
     snapshot = snapshot_of(drawn())
     ready(snapshot)
