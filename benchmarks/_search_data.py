@@ -32,6 +32,7 @@ from retrieval.models import (
 CHUNKS_A_DOCUMENT = 50
 SEEDS = 1500
 _AT_ONCE = 20_000
+_STEPS = (1, 2, 3, 5, 7, 11, 13, 17)
 _CHUNK_TYPES = (
     *("int8", "int8", "int4", "text", "int4", "text", "int4", "int4", "bool"),
     *("varchar", "varchar", "vector", "varchar"),
@@ -115,6 +116,12 @@ def sentences(seed: int) -> Iterator[str]:
 def _seeds() -> NDArray[np.float32]:
     texts = sentences(1)
     return encoder_for(DEFAULT_MODEL).encode_passages([next(texts) for _ in range(SEEDS)])
+
+
+@cache
+def _pool() -> list[str]:
+    texts = sentences(4)
+    return [next(texts) for _ in range(3001)]
 
 
 def drawn_vectors(count: int, *, seed: int) -> Iterator[NDArray[np.float32]]:
@@ -236,10 +243,12 @@ def _indexed(
 def _chunks(
     indexed: Sequence[int], model: EmbeddingModel, vectors: NDArray[np.float32], first: int
 ) -> Iterator[Sequence[Any]]:
-    texts = sentences(1000 + first)
+    pool = _pool()
     for number, vector in enumerate(vectors):
         ordinal = number % CHUNKS_A_DOCUMENT
-        text = " ".join(next(texts) for _ in range(8))
+        place = first * CHUNKS_A_DOCUMENT + number
+        # No two texts are the same, nor do they compress as one that is repeated would.
+        text = " ".join([*(pool[place * step % len(pool)] for step in _STEPS), str(place)])
         digest = digest_text(text)
         yield (
             indexed[number // CHUNKS_A_DOCUMENT],

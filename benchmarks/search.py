@@ -424,7 +424,7 @@ def measure_exactness(stage: Stage, options: argparse.Namespace) -> None:
     copy = copies.make_ready(snapshot)
     assert copy is not None
     encoder = encoder_for("all-MiniLM-L6-v2")
-    cold_every = max(1, stage.size // 10_000)
+    cold_every = max(1, stage.size // 100_000)
     compared = cold = kept = 0
     begun = time.monotonic()
     for number in range(options.rounds):
