@@ -1,8 +1,8 @@
 """What ``resolve`` answers: everything that an agent starts a conversation with.
 
-An answer is written as text from pieces: what never changes of a version is written once, what a
-sub-expression comes to once per value. The answers to contexts that come again are kept whole,
-within a bound. So the usual request costs the evaluation of its expressions and little more.
+An answer is put together from pieces: what never changes of a version is written once, what its
+bindings decide is remembered by the values that they read (``agents.deciding``). The answers to
+contexts that come again are kept whole, within a bound.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from agents.expressions import ContextChecks, Part
+from agents.deciding import Decided, Decider
+from agents.expressions import ContextChecks
 from agents.recording import kept_context, trace_of
-from agents.resolution import BindingDecision, applicable, decide
+from agents.resolution import applicable
 from agents.tool_formats import tool_definitions
 from agents.versions import Binding, Runnable
 from registry.access import Access
@@ -29,6 +30,7 @@ from retrieval.traces import record_trace
 MOST_KEPT: Final = 32 * 1024 * 1024
 # What an entry takes beside its texts, roughly.
 _ENTRY_BYTES: Final = 2_000
+_MOST_SEEN: Final = 50_000
 
 
 def resolve(
@@ -93,25 +95,29 @@ class _Answer:
     """The answer to one context. Kept and shared between requests, hence never changed."""
 
     def __init__(
-        self,
-        texts: _Texts,
-        context: Mapping[str, Any],
-        decisions: Sequence[BindingDecision],
+        self, texts: _Texts, context: Mapping[str, Any], decided: Sequence[Decided]
     ) -> None:
         self._texts = texts
         self._context = context
-        self._decisions = decisions
-        self._kept: tuple[dict[str, Any], list[dict[str, Any]]] | None = None
-        bindings = ",".join(map(texts.decision, texts.bindings, decisions))
-        problems = dump_received(texts.checks.problems(context))
-        bases = ",".join(texts.bases[binding.values.id] for binding in applicable(list(decisions)))
-        digest = hashlib.sha256(texts.digest)
-        digest.update(f"[{bindings}]{problems}".encode())
+        self._decided = decided
+        self._kept: dict[str, Any] | None = None
+        problems = dump_received(texts.checks.problems(context)).encode()
+        # Of the digests, so that the texts need not be read again: equal exactly where they are.
+        digest = hashlib.sha256(texts.digest + b"".join([one.digest for one in decided]))
+        digest.update(problems)
         self.etag = PREFIX + digest.hexdigest()
-        self._tail = (
-            f',"bindings":[{bindings}],"knowledgeBases":[{bases}],"contextProblems":{problems},'
-            f'"etag":"{self.etag}","traceId":'
-        ).encode()
+        attached = applicable(one.decision for one in decided)
+        self._tail = b"".join(
+            (
+                b',"bindings":[',
+                b",".join([one.text for one in decided]),
+                b'],"knowledgeBases":[',
+                b",".join([texts.bases[binding.values.id] for binding in attached]),
+                b'],"contextProblems":',
+                problems,
+                f',"etag":"{self.etag}","traceId":'.encode(),
+            )
+        )
 
     def body(self, trace_id: uuid.UUID | None) -> bytes:
         shown = b"null}" if trace_id is None else f'"{trace_id}"}}'.encode()
@@ -119,24 +125,16 @@ class _Answer:
 
     @property
     def kept_context(self) -> dict[str, Any]:
-        return self._for_trace()[0]
+        """What a trace keeps of the context."""
+        if self._kept is None:
+            decisions = [one.decision for one in self._decided]
+            self._kept = kept_context(self._texts.version, decisions, self._context)
+        return self._kept
 
     @property
     def traced(self) -> list[dict[str, Any]]:
-        return self._for_trace()[1]
-
-    def _for_trace(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        if self._kept is None:
-            version = self._texts.version
-            described = [decision.as_json(version) for decision in self._decisions]
-            self._kept = (
-                kept_context(version, self._decisions, self._context),
-                [
-                    {key: value for key, value in item.items() if key != "instruction"}
-                    for item in described
-                ],
-            )
-        return self._kept
+        """What a trace keeps of the decisions."""
+        return [one.traced for one in self._decided]
 
     @property
     def size(self) -> int:
@@ -166,72 +164,45 @@ class _Texts:
         )
         self.version = version
         self.head = head[:-1].encode()
-        self.bindings = [self._binding(binding) for binding in version.bindings]
         self.bases = {binding.values.id: self._base(binding) for binding in version.bindings}
         self.checks = ContextChecks(version.variables)
-        # Every piece of text, so that the etag of an answer need not read them again.
-        pieces = [head, *self.bindings, *self.bases.values()]
-        self.digest = hashlib.sha256(dump_received(pieces).encode()).digest()
-        self._parts: dict[Part, str] = {}
+        # What is attached follows from the decisions, whose texts have all that it says.
+        self.digest = hashlib.sha256(self.head).digest()
 
-    def _binding(self, binding: Binding) -> str:
-        values = binding.values
-        text = dump_received(
-            {
-                "label": values.label,
-                "knowledgeBase": self.version.knowledge_base(values.knowledge_base),
-                "expression": values.expression,
-                "instruction": values.instruction,
-            }
-        )
-        return text[:-1]
-
-    def _base(self, binding: Binding) -> str:
+    def _base(self, binding: Binding) -> bytes:
         base = self.version.knowledge_base(binding.values.knowledge_base)
-        return dump_received({**base, "instruction": binding.values.instruction})
-
-    def decision(self, head: str, decision: BindingDecision) -> str:
-        """Return a decision as ``BindingDecision.as_json`` has it, in JSON."""
-        parts = ",".join(map(self._part, decision.parts)) if decision.parts else ""
-        applies = "true" if decision.applies else "false"
-        detail = "null" if decision.detail is None else dump_received(decision.detail)
-        return (
-            f'{head},"applies":{applies},"reason":"{decision.reason}",'
-            f'"detail":{detail},"parts":[{parts}]}}'
-        )
-
-    def _part(self, part: Part) -> str:
-        text = self._parts.get(part)
-        if text is None:
-            text = self._parts[part] = dump_received(part._asdict())
-        return text
+        return dump_received({**base, "instruction": binding.values.instruction}).encode()
 
 
 def _answer(version: Runnable, context: Mapping[str, Any], form: str | None) -> _Answer:
     texts: _Texts | None = version.prepared.get(form)
     if texts is None:
         texts = version.prepared[form] = _Texts(version, form)
+    decider: Decider | None = version.prepared.get(Decider)
+    if decider is None:
+        decider = version.prepared[Decider] = Decider(version)
     if not version.digest:
-        return _Answer(texts, context, decide(version, context))
+        return _Answer(texts, context, decider.decide(context))
     written = dump_received(context).encode()
-    key = (texts.digest, hashlib.sha256(written).digest())
+    key = texts.digest + hashlib.sha256(written).digest()
     answer = _recent.get(key)
     if answer is None:
-        answer = _Answer(texts, context, decide(version, context))
+        answer = _Answer(texts, context, decider.decide(context))
         _recent.put(key, answer, answer.size + 2 * len(written))
     return answer
 
 
 class _Recent:
-    """The answers used last, as many as fit."""
+    """The answers used last, as many as fit. What is asked for once only is not kept."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._taken = 0
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[bytes, bytes], tuple[_Answer, int]] = OrderedDict()
+        self._kept: OrderedDict[bytes, tuple[_Answer, int]] = OrderedDict()
+        self._seen: set[int] = set()
 
-    def get(self, key: tuple[bytes, bytes]) -> _Answer | None:
+    def get(self, key: bytes) -> _Answer | None:
         with self._lock:
             found = self._kept.get(key)
             if found is None:
@@ -239,8 +210,15 @@ class _Recent:
             self._kept.move_to_end(key)
             return found[0]
 
-    def put(self, key: tuple[bytes, bytes], answer: _Answer, size: int) -> None:
+    def put(self, key: bytes, answer: _Answer, size: int) -> None:
+        """Keep an answer that is made for the second time."""
         with self._lock:
+            seen = hash(key)
+            if seen not in self._seen:
+                if len(self._seen) >= _MOST_SEEN:
+                    self._seen.clear()
+                self._seen.add(seen)
+                return
             if key in self._kept:
                 return
             self._kept[key] = (answer, size)

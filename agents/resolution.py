@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.expressions import TRUE
+from agents.expressions import TRUE, Decision
 from agents.versions import Binding, Runnable
 
 NO_EXPRESSION = "NO_EXPRESSION"
@@ -50,15 +50,20 @@ def decide_bindings(
     bindings: Sequence[Binding], context: Mapping[str, Any]
 ) -> list[BindingDecision]:
     """Decide ``bindings`` in their order."""
-    return [_decide(binding, context) for binding in bindings]
+    return [decide_binding(binding, context) for binding in bindings]
 
 
-def _decide(binding: Binding, context: Mapping[str, Any]) -> BindingDecision:
+def decide_binding(binding: Binding, context: Mapping[str, Any]) -> BindingDecision:
+    """Decide one binding."""
     if not binding.values.enabled:
         return _always(binding, applies=False, reason=DISABLED)
     if binding.expression is None:
         return _always(binding, applies=True, reason=NO_EXPRESSION)
-    decision = binding.expression.evaluate(context)
+    return decided(binding, binding.expression.evaluate(context))
+
+
+def decided(binding: Binding, decision: Decision) -> BindingDecision:
+    """Return what the decision of its expression means for a binding."""
     return BindingDecision(
         binding=binding,
         applies=decision.applies and decision.reason == TRUE,
@@ -75,7 +80,7 @@ def _always(binding: Binding, *, applies: bool, reason: str) -> BindingDecision:
     )
 
 
-def applicable(decisions: list[BindingDecision]) -> list[Binding]:
+def applicable(decisions: Iterable[BindingDecision]) -> list[Binding]:
     """Return the first applying binding of each knowledge base, in order."""
     first: dict[Any, Binding] = {}
     for decision in decisions:

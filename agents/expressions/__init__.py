@@ -28,6 +28,7 @@ from agents.expressions.evaluation import Decision, decide
 from agents.expressions.names import MISSING, narrowed
 from agents.expressions.parsing import parse
 from agents.expressions.reading import parse_variables
+from agents.expressions.together import ReadName, Together
 from agents.expressions.tree import ERROR, FALSE, TRUE, TYPE_MISMATCH, Atom, Part
 
 __all__ = [
@@ -49,11 +50,14 @@ __all__ = [
     "ExpressionError",
     "ExpressionWarning",
     "Part",
+    "ReadName",
+    "Together",
     "choices_of",
     "context_problems",
     "narrowed",
     "parse_expression",
     "parse_variables",
+    "together",
     "usual_value",
 ]
 
@@ -107,6 +111,11 @@ class Expression:
     def warnings(self) -> tuple[ExpressionWarning, ...]:
         """What an admin should see before accepting the expression; worked out on each call."""
         return warnings_of(self._tree, self._names, self._declarations)
+
+
+def together(expressions: Sequence[Expression]) -> Together:
+    """Return expressions over the same declarations made ready to be decided together."""
+    return Together([(expression._tree, expression._names) for expression in expressions])
 
 
 def parse_expression(text: str, variables: Sequence[ContextVariable] = ()) -> Expression:

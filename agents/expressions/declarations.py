@@ -55,7 +55,16 @@ class ContextVariable:
 class Check:
     """A declaration made ready to look at many values."""
 
-    __slots__ = ("allowed", "name", "null", "required", "type", "values")
+    __slots__ = (
+        "allowed",
+        "name",
+        "null",
+        "plain_types",
+        "plain_values",
+        "required",
+        "type",
+        "values",
+    )
 
     def __init__(self, variable: ContextVariable) -> None:
         self.name = variable.name
@@ -64,6 +73,14 @@ class Check:
         self.values = variable.values
         values = variable.values
         self.null = values is None or None in values
+        # Values of these types that are among these values (None: all) have no problem; others are
+        # looked at by ``problem``.
+        self.plain_types = frozenset(python for python, kind in KINDS.items() if kind == self.type)
+        self.plain_values: frozenset[Any] | None = None
+        if values is not None:
+            texts = all(type(value) is str for value in values)
+            self.plain_types = frozenset((str,)) if texts and self.type == "string" else frozenset()
+            self.plain_values = frozenset(values) if texts else frozenset()
         # With its kind, since Python takes True for 1.
         self.allowed = None if values is None else frozenset((KINDS[type(v)], v) for v in values)
 

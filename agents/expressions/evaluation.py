@@ -32,7 +32,7 @@ from agents.expressions.tree import (
     Subject,
     Unknown,
 )
-from agents.expressions.values import Work, equal, kind_of, less, less_or_equal, member
+from agents.expressions.values import KINDS, Work, equal, kind_of, less, less_or_equal, member
 
 Outcome: TypeAlias = bool | Unknown
 
@@ -64,13 +64,26 @@ def decide(
     try:
         if type(context) is not dict:
             context = _as_object(context)
-        values = [_value(name, context, work, read) for name in names]
-        evaluator = (evaluator_of or Evaluator)(values, work)
-        outcome: Outcome = evaluator.eval("", tree)
+        values = [read_name(name, context, work, read) for name in names]
+        return _decided(tree, (evaluator_of or Evaluator)(values, work), read)
     except (EvaluationStopped, InvalidExpression) as stop:
         return _undecided(ERROR, str(stop), read, ())
     except RecursionError:
         return _undecided(ERROR, "The evaluation is nested too deeply.", read, ())
+
+
+def decide_read(tree: ast.expr, values: Sequence[Any], read: list[str]) -> Decision:
+    """Evaluate a tree whose names are read already; ``read`` are those that were found."""
+    try:
+        return _decided(tree, Evaluator(values, Work()), read)
+    except (EvaluationStopped, InvalidExpression) as stop:
+        return _undecided(ERROR, str(stop), read, ())
+    except RecursionError:
+        return _undecided(ERROR, "The evaluation is nested too deeply.", read, ())
+
+
+def _decided(tree: ast.expr, evaluator: Evaluator, read: list[str]) -> Decision:
+    outcome: Outcome = evaluator._eval(tree)
     if outcome is True or outcome is False:
         return Decision(outcome, REASONS[outcome], None, _each_once(read), tuple(evaluator.parts))
     return _undecided(REASONS[outcome.rank], outcome.detail, read, evaluator.parts)
@@ -92,14 +105,19 @@ def _as_object(context: object) -> dict[str, Any]:
     raise EvaluationStopped("The context is not a JSON object.")
 
 
-def _value(name: Name, context: object, work: Work, read: list[str]) -> Any:
+def read_name(name: Name, context: object, work: Work, read: list[str]) -> Any:
     """Read one name; ``Unknown`` if it is missing or not as declared."""
     value = context
     for key, check in name.steps:
-        value = look_up(value, key, work)
+        # The usual case without a call: an object that has the key as it is written.
+        found = value.get(key, MISSING) if type(value) is dict else MISSING
+        value = look_up(value, key, work) if found is MISSING else found
         if value is MISSING:
             return Unknown(MISSING_RANK, 0, name.missing)
-        if check is not None:
+        if check is not None and not (
+            type(value) in check.plain_types
+            and (check.plain_values is None or value in check.plain_values)
+        ):
             problem = check.problem(value, work)
             if problem is not None:
                 read.append(check.name)
@@ -108,7 +126,7 @@ def _value(name: Name, context: object, work: Work, read: list[str]) -> Any:
     if type(value) is str:
         if len(value) > MAX_STRING:
             raise EvaluationStopped(f"`{name.label}` has more than {MAX_STRING} characters.")
-    else:
+    elif type(value) not in KINDS:
         kind_of(value)
     return value
 
@@ -151,10 +169,21 @@ class Evaluator(SimpleEval):  # type: ignore[misc]  # simpleeval has no types
         self.parts: list[Part] = []
 
     def _eval(self, node: ast.AST) -> Any:
-        handler = self.nodes.get(type(node))
-        if handler is None:
-            raise EvaluationStopped(f"{type(node).__name__} is not available.")
+        try:
+            handler = self.nodes[type(node)]
+        except KeyError:
+            raise EvaluationStopped(f"{type(node).__name__} is not available.") from None
         return handler(self, node)
+
+    def _eval_operand(self, node: ast.expr) -> Any:
+        """Evaluate what most operands are, a name or a literal, without going round."""
+        if type(node) is Literal:
+            return node.value
+        if type(node) is Read:
+            value = self.names[node.index]
+            if type(value) is not Unknown:
+                return value
+        return self._eval(node)
 
     def _eval_literal(self, node: Literal) -> Any:
         return node.value
@@ -172,7 +201,10 @@ class Evaluator(SimpleEval):  # type: ignore[misc]  # simpleeval has no types
     def _eval_boolop(self, node: ast.BoolOp) -> Outcome:
         # No early end: which operand stands first must change neither the outcome nor what is
         # read, and a person wants to see what every part came to.
-        outcomes = [self._eval(value) for value in node.values]
+        outcomes = [
+            self._eval_atom(value) if type(value) is Atom else self._eval(value)
+            for value in node.values
+        ]
         dominant = type(node.op) is ast.Or
         if dominant in outcomes:
             return dominant
@@ -181,10 +213,12 @@ class Evaluator(SimpleEval):  # type: ignore[misc]  # simpleeval has no types
         return _worst(outcomes)
 
     def _eval_compare(self, node: Comparison) -> Outcome:
-        left = self._eval(node.left)
+        left = self._eval_operand(node.left)
         result: Outcome = True
         for op, comparator, subject in node.pairs:
-            right = self._eval(comparator)
+            right = (
+                comparator.value if type(comparator) is Literal else self._eval_operand(comparator)
+            )
             if type(left) is Unknown or type(right) is Unknown:
                 outcome: Outcome = _worst((left, right))
             else:
@@ -199,7 +233,17 @@ class Evaluator(SimpleEval):  # type: ignore[misc]  # simpleeval has no types
 
     def _eval_application(self, node: Application) -> Any:
         function = self.functions[node.function]
-        args = [self._eval(arg) for arg in node.args]
+        args = [self._eval_operand(arg) for arg in node.args]
+        if not all(map(frozenset.__contains__, function.types, map(type, args))):
+            return self._unfit(node, function, args)
+        value = function.call(self.work, *args)
+        if value is None:
+            subject = node.subjects[0]
+            detail = f"`{subject.label}` cannot be used in {function.signature}"
+            return Unknown(MISMATCH_RANK, subject.position, detail)
+        return value
+
+    def _unfit(self, node: Application, function: Function, args: Sequence[Any]) -> Unknown:
         problems = []
         for arg, subject, kinds in zip(args, node.subjects, function.takes, strict=True):
             if type(arg) is Unknown:
@@ -208,17 +252,14 @@ class Evaluator(SimpleEval):  # type: ignore[misc]  # simpleeval has no types
                 expected = " or ".join(sorted(kinds))
                 detail = f"`{subject.label}` is of type {kind_of(arg)}, not {expected}"
                 problems.append(Unknown(MISMATCH_RANK, subject.position, detail))
-        if problems:
-            return _worst(problems)
-        value = function.call(self.work, *args)
-        if value is None:
-            subject = node.subjects[0]
-            detail = f"`{subject.label}` cannot be used in {function.signature}"
-            return Unknown(MISMATCH_RANK, subject.position, detail)
-        return value
+        return _worst(problems)
 
     def _eval_atom(self, node: Atom) -> Outcome:
-        outcome = self._eval(node.inner)
+        inner = node.inner
+        if type(inner) is Comparison:
+            outcome: Any = self._eval_compare(inner)
+        else:
+            outcome = self._eval(inner)
         if outcome is True or outcome is False:
             self.parts.append(node.parts[outcome])
             return outcome

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agents.expressions.values import Work, member, parse_date, parse_version
+from agents.expressions.values import KINDS, Work, member, parse_date, parse_version
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
     """One function: the kinds each argument may have, the kind it gives, what it does.
 
-    ``call`` gets arguments of the right kinds; None says that the first one cannot be used.
+    ``types`` are the Python types of these kinds. ``call`` gets arguments of the right kinds; None says that the first one cannot be used.
     """
 
     name: str
@@ -21,6 +21,14 @@ class Function:
     gives: str
     call: Callable[..., Any]
     signature: str
+    types: tuple[frozenset[type], ...] = ()
+
+    def __post_init__(self) -> None:
+        types = tuple(
+            frozenset(python for python, kind in KINDS.items() if kind in kinds)
+            for kinds in self.takes
+        )
+        object.__setattr__(self, "types", types)
 
 
 def _lower(work: Work, text: str) -> str:

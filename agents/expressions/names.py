@@ -7,6 +7,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Final
 
 from agents.expressions.limits import ELEMENT_WORK
@@ -30,6 +31,7 @@ def dotted(keys: Iterable[str]) -> str:
     return "".join(parts)
 
 
+@lru_cache(maxsize=4096)
 def keys_of(name: str) -> tuple[str, ...]:
     """Return the keys of a name that `dotted` wrote."""
     return tuple(json.loads(quoted) if quoted else plain for plain, quoted in _STEP.findall(name))

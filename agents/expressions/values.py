@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from agents.expressions.errors import EvaluationStopped
@@ -117,10 +118,16 @@ def member(item: Any, container: Any, work: Work) -> bool | None:
     return None
 
 
+_TEXT: Final = {str}
+
+
 def _listed(item: Any, elements: Sequence[Any], work: Work) -> bool | None:
     kind = kind_of(item)
     work.spend(SCAN_WORK * len(elements))
-    kinds = {kind_of_type(found) for found in set(map(type, elements))}
+    types = set(map(type, elements))
+    if kind == "string" and types == _TEXT:
+        return item in elements
+    kinds = {kind_of_type(found) for found in types}
     # Python's own search is exact but for these: True is 1, NaN is the same object, a version is
     # a tuple, and lists and objects compare by its rules inside.
     alike = {"boolean": "number", "number": "boolean"}.get(kind)
@@ -135,20 +142,22 @@ def _listed(item: Any, elements: Sequence[Any], work: Work) -> bool | None:
     return None if kind != "null" and kinds - {kind, "null"} else False
 
 
+def _are_ordered(left: Any, right: Any) -> bool:
+    kind = KINDS.get(type(left))
+    if kind in ORDERED and (type(left) is type(right) or kind == KINDS.get(type(right))):
+        return True
+    kind_of(left), kind_of(right)
+    return False
+
+
 def less(left: Any, right: Any) -> bool | None:
     """Say whether ``left`` comes before ``right``."""
-    kind = kind_of(left)
-    if kind != kind_of(right) or kind not in ORDERED:
-        return None
-    return bool(left < right)
+    return bool(left < right) if _are_ordered(left, right) else None
 
 
 def less_or_equal(left: Any, right: Any) -> bool | None:
     """Say whether ``left`` comes before ``right`` or is equal to it."""
-    kind = kind_of(left)
-    if kind != kind_of(right) or kind not in ORDERED:
-        return None
-    return bool(left <= right)
+    return bool(left <= right) if _are_ordered(left, right) else None
 
 
 _VERSION: Final = re.compile(
@@ -159,7 +168,12 @@ _VERSION: Final = re.compile(
 
 def parse_version(text: str) -> Version | None:
     """Read a semantic version; ``1.2`` is ``1.2.0``, a leading ``v`` is ignored."""
-    match = _VERSION.fullmatch(text) if len(text) <= MAX_VERSION_LENGTH else None
+    return _version_of(text) if len(text) <= MAX_VERSION_LENGTH else None
+
+
+@lru_cache(maxsize=1024)
+def _version_of(text: str) -> Version | None:
+    match = _VERSION.fullmatch(text)
     if match is None:
         return None
     major, minor, patch, prerelease = match.groups()
@@ -182,7 +196,12 @@ _DATE: Final = re.compile(
 
 def parse_date(text: str) -> datetime.date | None:
     """Read ``2026-01-31``, or the day of a timestamp as it is written, in its own time zone."""
-    match = _DATE.fullmatch(text) if len(text) <= MAX_VERSION_LENGTH else None
+    return _date_of(text) if len(text) <= MAX_VERSION_LENGTH else None
+
+
+@lru_cache(maxsize=1024)
+def _date_of(text: str) -> datetime.date | None:
+    match = _DATE.fullmatch(text)
     if match is None:
         return None
     try:
