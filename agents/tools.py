@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from agents.groups import ask_all
 from agents.recording import declared_context, kept_context, trace_of
 from agents.resolution import applicable, decide
 from agents.versions import Runnable
 from registry.access import Access
-from registry.errors import Invalid, RegistryError, TooMany, problem
+from registry.errors import Invalid
 from retrieval import search
 from retrieval.questions import Question
 from retrieval.traces import record_trace
@@ -66,29 +67,16 @@ def retrieve_attached(
     access: Access,
     conversation_id: str = "",
 ) -> dict[str, Any]:
-    """Ask every knowledge base that applies to ``context``; grouped, never merged by confidence.
+    """Ask every knowledge base that applies to ``context`` at once; grouped, in the order of the
+    bindings, never merged by confidence.
 
     A knowledge base that fails is reported in its group and does not lose the others' results; it
     has no receipt then, and neither has the whole.
     """
     decisions = decide(version, context)
-    groups: list[dict[str, Any]] = []
-    traced: list[dict[str, Any]] = []
-    for binding in applicable(decisions):
-        base_id = binding.values.knowledge_base
-        try:
-            found = search.retrieve(version.target(base_id), question, asker=access.key_id)
-        except TooMany:
-            raise
-        except RegistryError as error:
-            failed = {"knowledgeBase": version.knowledge_base(base_id), "error": problem(error)}
-            groups.append(failed)
-            traced.append(failed)
-        else:
-            groups.append({"label": binding.values.label, **found.as_json()})
-            traced.append(found.trace_group())
-    receipts = [group.get("receipt") for group in groups]
-    receipt = search.groups_receipt([one for one in receipts if one]) if all(receipts) else None
+    groups = ask_all(version, applicable(decisions), question, asker=access.key_id)
+    receipts = [group.receipt for group in groups if group.receipt is not None]
+    receipt = search.groups_receipt(receipts) if len(receipts) == len(groups) else None
     trace_id = record_trace(
         trace_of(
             "retrieve",
@@ -103,8 +91,9 @@ def retrieve_attached(
                 {key: value for key, value in one.as_json(version).items() if key != "instruction"}
                 for one in decisions
             ],
-            groups=traced,
+            groups=[group.traced for group in groups],
             receipt=receipt or "",
         )
     )
-    return {"groups": groups, "receipt": receipt, "traceId": str(trace_id)}
+    answers = [group.answer for group in groups]
+    return {"groups": answers, "receipt": receipt, "traceId": str(trace_id)}

@@ -10,6 +10,7 @@ import pytest
 from django.db import connection
 from rest_framework.test import APIClient
 
+from agents.groups import stop_threads
 from registry.access import create_api_key
 from registry.actors import Actor
 from retrieval.traces import writer
@@ -31,8 +32,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, django_db_blocker: object) -> None:
-    """Let the flush between tests pass the triggers that refuse TRUNCATE, and nothing else."""
+def django_db_setup(django_db_setup: None, django_db_blocker: object) -> Iterator[None]:
+    """Let the flush between tests pass the triggers that refuse TRUNCATE, and nothing else.
+
+    At the end nobody may hold on to the database.
+    """
     plain = connection.ops.sql_flush
 
     def flush(style: Any, tables: Sequence[str], **options: Any) -> list[str]:
@@ -44,6 +48,8 @@ def django_db_setup(django_db_setup: None, django_db_blocker: object) -> None:
         ]
 
     setattr(connection.ops, "sql_flush", flush)  # noqa: B010 - a method, for this run only
+    yield
+    stop_threads()
 
 
 @pytest.fixture(autouse=True)

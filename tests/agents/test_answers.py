@@ -162,10 +162,12 @@ def test_kept_answers__more_than_fit__give_up_those_used_longest_ago(
     }
 
     for n, answer in made.items():
-        small.get((b"", b"0"))
-        small.put((b"", str(n).encode()), answer, answer.size)
+        small.put(str(n).encode(), answer, answer.size)
+        assert small.get(str(n).encode()) is None
+        small.put(str(n).encode(), answer, answer.size)
+        assert small.get(b"0") is not None
 
-    kept = [n for n in made if small.get((b"", str(n).encode())) is not None]
+    kept = [n for n in made if small.get(str(n).encode()) is not None]
     assert 0 in kept
     assert 19 in kept
     assert 1 not in kept
