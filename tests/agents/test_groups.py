@@ -19,6 +19,7 @@ from retrieval.models import KnowledgeBase
 from retrieval.questions import Question
 from tests import builders
 from tests.builders import ACCESS
+from tests.worker import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 QUERY = Question(query="How long are lamps covered?")
@@ -167,7 +168,7 @@ def test_retrieve__threads__are_few_and_let_go_of_their_connections(version: Run
     stop_threads()
 
     assert len(names) <= 4
-    assert open_before - _connections() == len(names)
+    wait_until(lambda: open_before - _connections() == len(names), seconds=10)
 
 
 def _connections() -> int:

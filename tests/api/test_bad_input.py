@@ -233,6 +233,50 @@ def test_context__over_its_size__is_refused(api: CheckedClient, agent: Agent) ->
     assert_problem(response, 422, "invalid", field="context", value=None)
 
 
+@pytest.mark.parametrize("action", ["resolve", "retrieve", "tools/search/call"])
+@pytest.mark.parametrize(
+    ("context", "code", "field"),
+    [
+        ('{"a": 1, "a": 2}', "json.duplicate_key", "context"),
+        ('{"a": {"b": 1, "c": 2, "b": 3}}', "json.duplicate_key", "context.a"),
+        ('{"a": ' + "[" * 31 + "]" * 31 + "}", "json.too_deep", "(body)"),
+        ('{"a": [1, 9007199254740993]}', "json.integer_too_large", "context.a.1"),
+        ('{"a": ' + "9" * 5000 + "}", "json.integer_too_large", "context.a"),
+        ('{"a": NaN}', "json.not_a_number", "context.a"),
+        ('{"a": -Infinity}', "json.not_a_number", "context.a"),
+        ('{"a": 1e999}', "json.number_too_large", "context.a"),
+        ('{"a": "\\u0000"}', "json.nul", "context.a"),
+        ('{"a": "\\ud800"}', "json.lone_surrogate", "context.a"),
+    ],
+)
+def test_context__that_could_mean_two_things__is_refused_by_name(
+    api: CheckedClient, agent: Agent, action: str, context: str, code: str, field: str
+) -> None:
+    body = f'{{"version": 1, "context": {context}}}'
+    with nothing_written():
+        response = api.post(
+            f"/api/v1/agents/support/{action}", body, content_type="application/json"
+        )
+
+    assert_problem(response, 400, code, field=field)
+
+
+def test_context__of_the_largest_size_and_depth__is_decided(
+    api: CheckedClient, agent: Agent
+) -> None:
+    deepest = "[" * 30 + "]" * 30
+    start = f'{{"deep":{deepest},"text":"'
+    text = start + "x" * (settings.MAX_CONTEXT_BYTES - len(start) - 2) + '"}'
+
+    response = api.post(
+        "/api/v1/agents/support/resolve",
+        f'{{"version": 1, "context": {text}}}',
+        content_type="application/json",
+    )
+
+    assert response.status_code == 200
+
+
 @pytest.mark.parametrize(
     ("settings_", "field", "allowed"),
     [
