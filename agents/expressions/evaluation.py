@@ -263,11 +263,12 @@ class Evaluator(SimpleEval):  # type: ignore[misc]  # simpleeval has no types
         if outcome is True or outcome is False:
             self.parts.append(node.parts[outcome])
             return outcome
+        unknown: Unknown = outcome
         if type(outcome) is not Unknown:
             detail = f"`{node.subject.label}` is of type {kind_of(outcome)}, not boolean"
-            outcome = Unknown(MISMATCH_RANK, node.subject.position, detail)
-        self.parts.append(node.parts[outcome.rank])
-        return outcome
+            unknown = Unknown(MISMATCH_RANK, node.subject.position, detail)
+        self.parts.append(node.parts[unknown.rank])
+        return unknown
 
     nodes: Mapping[type[ast.AST], Callable[..., Any]] = {
         ast.BoolOp: _eval_boolop,
