@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = ("http", "expressions", "scale")
+PARTS = ("http", "expressions", "hostile", "scale")
 BINDINGS = 20
 SMALL = "registry_small"
 
@@ -76,11 +76,24 @@ def context(number: int) -> dict[str, Any]:
             "id": number,
             "tier": ("free", "silver", "gold")[number % 3],
             "age": 16 + number % 60,
-            "since": f"20{10 + number % 16}-05-01",
+            "since": f"20{10 + number % 16}-{1 + number % 12:02}-{1 + number % 28:02}",
             "vip": number % 5 == 0,
         },
-        "app": f"1.{number % 20}.0",
+        "app": f"1.{number % 200}.{number % 7}",
         "tags": ["new", "returns"] if number % 2 else ["loyal"],
+    }
+
+
+def context_of_new_values(number: int) -> dict[str, Any]:
+    """Return a context in which every value that may be new is: nothing can be remembered."""
+    given = context(number)
+    customer = {**given["customer"], "age": number + 0.5, "since": f"{1000 + number % 9000}-05-01"}
+    return {
+        **given,
+        "language": f"de-{number}",
+        "customer": customer,
+        "app": f"{number}.0.0",
+        "tags": [f"tag {number}"],
     }
 
 
@@ -187,6 +200,9 @@ def measure_http(options: argparse.Namespace, key: str) -> None:
         fresh = itertools.count(1)
         bodies = {
             "never seen before": lambda: _body(next(fresh), trace=False),
+            "of new values only": lambda: _body(
+                next(fresh), trace=False, made_by=context_of_new_values
+            ),
             "never seen before, traced": lambda: _body(next(fresh)),
             "repeated": lambda: _body(-(next(fresh) % 50) - 1, trace=False),
             "repeated, traced": lambda: _body(-(next(fresh) % 50) - 1),
@@ -246,6 +262,40 @@ def measure_expressions(options: argparse.Namespace, key: str) -> None:
             own.append(statistics.median(times[0]))
             plain.append(statistics.median(times[1]))
         _say(name, own, plain, 1e6, "µs", "≤ 0.3", other="simpleeval's eval")
+
+
+def measure_hostile(options: argparse.Namespace, key: str) -> None:
+    """How many of the hostile expressions are refused, and how long that takes at most."""
+    import ast
+    import warnings
+
+    from agents.expressions import ExpressionError, parse_expression
+    from agents.expressions.evaluation import decide
+    from tests.agents.hostile_expressions import HOSTILE
+
+    warnings.simplefilter("ignore")
+    refused = reached = stopped = 0
+    reading, evaluating = 0.0, 0.0
+    for text in HOSTILE:
+        started = time.process_time()
+        try:
+            parse_expression(text)
+        except ExpressionError:
+            refused += 1
+        reading = max(reading, time.process_time() - started)
+        try:
+            tree = ast.parse(text.strip(), mode="eval").body
+        except (SyntaxError, ValueError, MemoryError, RecursionError):
+            continue
+        reached += 1
+        started = time.process_time()
+        stopped += not decide(tree, (), context(1)).applies
+        evaluating = max(evaluating, time.process_time() - started)
+    print(
+        f"\nhostile expressions: {refused} of {len(HOSTILE)} refused when read, "
+        f"{reading * 1e3:.1f} ms at most; handed to the evaluator itself {stopped} of {reached} "
+        f"stopped, {evaluating * 1e3:.2f} ms at most"
+    )
 
 
 def measure_scale(options: argparse.Namespace, key: str) -> None:
@@ -355,8 +405,13 @@ def _load() -> None:
     print(f"load {os.getloadavg()[0]:.1f}")
 
 
-def _body(number: int, *, trace: bool = True) -> bytes:
-    body: dict[str, Any] = {"version": 1, "context": context(number)}
+def _body(
+    number: int,
+    *,
+    trace: bool = True,
+    made_by: Callable[[int], dict[str, Any]] = context,
+) -> bytes:
+    body: dict[str, Any] = {"version": 1, "context": made_by(number)}
     if not trace:
         body["trace"] = False
     return json.dumps(body).encode()
