@@ -227,7 +227,7 @@ def measure_http(options: argparse.Namespace, key: str) -> None:
 
 def measure_expressions(options: argparse.Namespace, key: str) -> None:
     """One evaluation of a parsed expression against simpleeval's eval of its text."""
-    from simpleeval import EvalWithCompoundTypes
+    from simpleeval import EvalWithCompoundTypes  # type: ignore[import-untyped]  # has no types
 
     from agents.expressions import parse_expression, parse_variables
 
