@@ -40,6 +40,7 @@ SOME_WORDS, SOME_MEANING = 0.4, 0.6
 _MOST_SENTENCES = 30
 _MOST_PASSAGE_SENTENCES = 120
 _LEAST_WORDS = 3
+_MOST_QUOTED = 3
 
 _SENTENCE_END = regex.compile(r"(?<=[.!?…][\"'”’)\]]*)\s+|(?<=[。！？])|\n+")
 _WORD = regex.compile(r"\p{Han}|\p{Hiragana}|\p{Katakana}|\p{Nd}+(?:[.,]\p{Nd}+)*|[\p{L}\p{M}]+")
@@ -176,8 +177,8 @@ def _about_the_answer(situation: Situation, best: float, encoder: Encoder) -> Fi
     if not alone:
         return None
     if sum(map(len, situation.passages)) < THIN:
-        return _thin(situation)
-    shown = "; ".join(f"“{sentence}”" for sentence in alone[:3])
+        return _thin(situation, alone)
+    shown = _quoted(alone)
     return _finding(
         "answer.unsupported",
         f"{len(alone)} of {len(said)} sentences of the answer stand in no passage, though the "
@@ -186,14 +187,19 @@ def _about_the_answer(situation: Situation, best: float, encoder: Encoder) -> Fi
     )
 
 
-def _thin(situation: Situation) -> Finding:
+def _quoted(sentences: Sequence[str]) -> str:
+    return "; ".join(f"“{sentence}”" for sentence in sentences[:_MOST_QUOTED])
+
+
+def _thin(situation: Situation, alone: Sequence[str] = ()) -> Finding:
     length = sum(map(len, situation.passages))
     failed = situation.failed_documents
     return _finding(
         "passages.thin",
         f"The model answers without a doubt, from {len(situation.passages)} passages of "
         f"{length} characters, the best with a confidence of "
-        f"{max(situation.candidates, default=0.0):.2f}.",
+        f"{max(situation.candidates, default=0.0):.2f}."
+        + (f" They do not say: {_quoted(alone)}" if alone else ""),
         (
             f"{failed} document{'s' if failed != 1 else ''} of this snapshot could not be read: "
             "look at them first. Then at the chunking"

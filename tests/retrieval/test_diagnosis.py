@@ -116,6 +116,7 @@ def test_answer__confident_from_next_to_nothing__points_to_what_was_not_read() -
 
     assert finding["code"] == "passages.thin"
     assert "17 characters" in finding["why"]
+    assert "They do not say: “Lamps are covered" in finding["why"]
     assert finding["lookAt"].startswith("2 documents of this snapshot could not be read")
 
 
