@@ -9,13 +9,16 @@ import json
 import uuid
 from typing import Any
 
+from agents.answers import resolve
 from agents.configuration import BindingValues, Configuration, ToolValues
 from agents.expressions import SEMANTICS, parse_expression, parse_variables
 from agents.manifest import SCHEMA, build_manifest
+from agents.versions import Runnable, parsed_bindings
 from registry.canonical import digest_json
 from retrieval.models import EmbeddingModel, IndexSnapshot
 from retrieval.search import Target
 from retrieval.search_settings import SearchSettings
+from tests.builders import ACCESS
 
 BASES = [uuid.UUID(int=1), uuid.UUID(int=2)]
 VARIABLES: list[Any] = [
@@ -65,6 +68,11 @@ REASONS = [
     "FALSE TRUE TRUE FALSE MISSING_VARIABLE MISSING_VARIABLE MISSING_VARIABLE FALSE TYPE_MISMATCH FALSE",
     "FALSE TRUE TRUE FALSE TYPE_MISMATCH TRUE TYPE_MISMATCH TYPE_MISMATCH TYPE_MISMATCH TYPE_MISMATCH",
     "FALSE TRUE TRUE FALSE MISSING_VARIABLE MISSING_VARIABLE MISSING_VARIABLE TRUE FALSE TYPE_MISMATCH",
+]
+ETAGS = [
+    "sha256:5dbd62c494bf3256f1efb1c83dc356236e79c14e89ae179aee9e5a2dd4bf0245",
+    "sha256:53c7ff9891d642f3cef81aeb016a065ad8257296a276f74616102d8e8646a985",
+    "sha256:54cf58f80de81402c184cca38a27a0f0f6b00565104a8e81ea5f6fd1c7e09142",
 ]
 
 
@@ -176,3 +184,25 @@ def test_decisions__of_fixed_expressions_and_contexts__are_these() -> None:
     assert SEMANTICS == 1
     assert reasons == REASONS
     assert digest_json(whole) == DECISIONS, json.dumps(whole, ensure_ascii=False)
+
+
+def test_resolution__of_a_fixed_version_and_context__has_this_etag() -> None:
+    configuration = _configuration()
+    version = Runnable(
+        slug="golden",
+        number=3,
+        revision=7,
+        digest=DIGEST,
+        configuration=configuration,
+        variables=configuration.variables,
+        bindings=parsed_bindings(configuration),
+        targets={},
+        names={base: f"Base {number}" for number, base in enumerate(BASES)},
+    )
+
+    etags = [
+        resolve(version=version, context=context, access=ACCESS, trace=False)["etag"]
+        for context in CONTEXTS[:3]
+    ]
+
+    assert etags == ETAGS
