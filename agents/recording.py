@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -43,16 +44,33 @@ def _protected(version: Runnable, context: dict[str, Any]) -> dict[str, Any]:
     return context
 
 
+def is_protected(context: Any, keys: tuple[str, ...]) -> bool:
+    """Say whether a kept context has an HMAC in place of the value at ``keys``."""
+    values = [context]
+    for key in keys:
+        values = [
+            value[name]
+            for value in values
+            if isinstance(value, dict)
+            for name in _same_names(value, key)
+        ]
+    return any(isinstance(value, dict) and set(value) == {"hmac"} for value in values)
+
+
 def _replace(context: dict[str, Any], keys: tuple[str, ...]) -> None:
     """Replace the value at ``keys`` by its HMAC, without touching the caller's objects."""
-    if not keys or keys[0] not in context:
-        return
-    value = context[keys[0]]
-    if len(keys) == 1:
-        context[keys[0]] = {"hmac": _hmac(value)}
-    elif isinstance(value, dict):
-        context[keys[0]] = copy = dict(value)
-        _replace(copy, keys[1:])
+    for name in _same_names(context, keys[0]):
+        value = context[name]
+        if len(keys) == 1:
+            context[name] = {"hmac": _hmac(value)}
+        elif isinstance(value, dict):
+            context[name] = copy = dict(value)
+            _replace(copy, keys[1:])
+
+
+def _same_names(value: Mapping[str, Any], key: str) -> list[str]:
+    """Return the names in an object that expressions take for ``key``: equal in NFC."""
+    return [name for name in value if unicodedata.normalize("NFC", name) == key]
 
 
 def _hmac(value: Any) -> str:

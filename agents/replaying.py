@@ -14,6 +14,7 @@ from typing import Any
 from agents.drafting import draft_of
 from agents.expressions import TRUE, Decision, Part
 from agents.models import Agent, AgentVersion
+from agents.recording import is_protected
 from agents.resolution import BindingDecision, applicable, decide
 from agents.versions import Runnable, published_from_rows, runnable
 from registry.access import Access
@@ -182,7 +183,7 @@ def _decisions(
     masked = [
         variable.keys
         for variable in version.variables
-        if variable.sensitive and _is_masked(context, variable.keys)
+        if variable.sensitive and is_protected(context, variable.keys)
     ]
     decisions = decide(version, context)
     partial = None
@@ -235,15 +236,6 @@ def _decision(kept: Mapping[str, Any]) -> Decision:
             Part(part["expression"], part["value"], part["reason"]) for part in kept["parts"]
         ),
     )
-
-
-def _is_masked(context: Any, keys: tuple[str, ...]) -> bool:
-    found = context
-    for key in keys:
-        if not isinstance(found, dict) or key not in found:
-            return False
-        found = found[key]
-    return isinstance(found, dict) and set(found) == {"hmac"}
 
 
 def _groups(

@@ -298,6 +298,29 @@ def test_replay__sensitive_variable__is_partial_and_decides_by_kept_truth_values
     assert "ada@example.org" not in json.dumps([one["arguments"] for one in _all_traces()])
 
 
+def test_trace__sensitive_name_in_another_unicode_form__is_kept_as_an_hmac_too(
+    base: KnowledgeBase,
+) -> None:
+    agent = builders.make_agent("support")
+    builders.edit(
+        agent,
+        contextVariables=[
+            {"name": "customer", "type": "object"},
+            {"name": "customer.émail", "type": "string", "sensitive": True},
+        ],
+        bindings=[{"knowledgeBase": str(base.pk), "expression": "customer != None"}],
+    )
+    builders.publish(agent)
+    decomposed = {"customer": {"e\u0301mail": "ada@example.org", "tier": "gold"}}
+
+    trace_id = resolved(agent, decomposed)
+
+    kept = kept_traces().get(pk=trace_id).arguments["context"]
+    assert "ada@example.org" not in json.dumps(kept)
+    assert kept["customer"]["tier"] == "gold"
+    assert replay(trace_id).as_json() == {"identical": True, "partial": "sensitive"}
+
+
 def _all_traces() -> list[dict[str, Any]]:
     return [dict(one) for one in kept_traces().values("arguments", "decisions", "groups")]
 
