@@ -51,5 +51,5 @@ def test_index_of_100k_chunks__verified_exported_and_imported__takes_minutes(
     with measured("export", minutes=10):
         export(tmp_path / "large.agent", agent)
     assert (tmp_path / "large.agent").stat().st_size > 100_000 * 384 * 4
-    with elsewhere(), measured("import", minutes=10):
+    with elsewhere(), measured("import", minutes=20):
         assert bring(tmp_path / "large.agent").version.digest == version.digest
