@@ -10,6 +10,8 @@ import pytest
 from tests.mutations.catalogue import MUTATIONS, Mutation
 from tests.mutations.running import ROOT, caught_by, copied_project
 
+DOCUMENT = ROOT / "docs" / "mutations.md"
+
 
 @pytest.fixture(scope="module")
 def project() -> Iterator[Path]:
@@ -30,3 +32,4 @@ def test_mutation__listed__breaks_a_line_that_is_there(mutation: Mutation) -> No
         assert (ROOT / name).read_text(encoding="utf-8").count(old) == 1, (name, old)
     for test in mutation.tests:
         assert (ROOT / test.split("::")[0]).exists(), test
+    assert f"| {mutation.invariant} | {mutation.what} |" in DOCUMENT.read_text(encoding="utf-8")
