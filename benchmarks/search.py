@@ -78,9 +78,11 @@ def _installation() -> Iterator[Path]:
 
     from registry.embedded.instance import Instance
     from registry.embedded.postgres import start_postgres
+    from registry.embedded.valkey import start_valkey
 
     instance = Instance(folder / "data")
     server = start_postgres(instance)
+    cache = start_valkey(instance)
     try:
         # The reference's index has to fit, as its user would see to.
         dsn = instance.postgres_dsn("superuser")
@@ -95,6 +97,7 @@ def _installation() -> Iterator[Path]:
         call_command("migrate", verbosity=0)
         yield folder
     finally:
+        cache.stop()
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
