@@ -21,7 +21,7 @@ from retrieval.evaluation import start_evaluation
 from retrieval.evaluation_questions import save_questions
 from retrieval.indexing import start_build
 from retrieval.knowledge_bases import find, update_knowledge_base
-from retrieval.models import Document, DocumentRevision, IndexSnapshot, KnowledgeBase
+from retrieval.models import Document, DocumentRevision, IndexSnapshot, KnowledgeBase, RerankScore
 from retrieval.questions import Question
 from tests import builders
 from tests.database.attacks import commit, purge
@@ -70,6 +70,13 @@ def make_world() -> World:
     trace.pk = uuid.uuid4()
     trace.save(force_insert=True)
     forget_traces()
+    RerankScore.objects.create(
+        reranker="sha256:" + "0" * 64,
+        query_digest=Question(query="How long?").digest,
+        chunk_digest="sha256:" + "1" * 64,
+        score=0.5,
+        provenance="recorded elsewhere",
+    )
     move_alias(actor=builders.ACTOR, agent=agent, name="production", number=1)
     document = Document.objects.get(name="returns.md", knowledge_base=base)
     builders.replace_text(base, document, LONG)
