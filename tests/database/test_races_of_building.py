@@ -7,6 +7,8 @@ from functools import partial
 import pytest
 from django.db import transaction
 
+from registry.errors import Unavailable
+from retrieval import pieces
 from retrieval.build_control import cancel_build
 from retrieval.claims import Claim, ClaimLost, claim_piece
 from retrieval.documents import Upload, replace_document
@@ -135,6 +137,35 @@ def test_build__when_another_still_holds_a_piece__is_not_sealed(snapshot: IndexS
     assert finish_build(snapshot.pk) is False
     work_on(held)
     assert finish_build(snapshot.pk) is True
+
+
+def test_piece__whose_holder_vanished__comes_after_those_nobody_has_tried(
+    snapshot: IndexSnapshot,
+) -> None:
+    first = claimed(snapshot)
+    end_leases()
+    order = [claimed(snapshot).piece_id for _ in range(4)]
+    assert first.piece_id not in order[:3]
+    assert order[3] == first.piece_id
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts"),
+    [(Unavailable("Not here.", code="model.not_available"), 0), (RuntimeError("A bug."), 1)],
+)
+def test_piece__that_fails_by_an_error__is_given_back_at_once(
+    snapshot: IndexSnapshot, monkeypatch: pytest.MonkeyPatch, error: Exception, attempts: int
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(pieces, "encoder_for", fail)
+    claim = claimed(snapshot)
+    with pytest.raises(type(error)):
+        work_on(claim)
+    piece = BuildPiece.objects.get(pk=claim.piece_id)
+    assert (piece.state, piece.claim, piece.leased_until) == ("waiting", None, None)
+    assert piece.attempts == attempts
 
 
 def test_claim__lost_before_the_work__leaves_nothing_of_it(snapshot: IndexSnapshot) -> None:
