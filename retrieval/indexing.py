@@ -112,7 +112,7 @@ def start_build(knowledge_base_id: uuid.UUID) -> IndexSnapshot | None:
 def _wait_for_the_disk() -> None:
     """Let this transaction's commit last, also inside work that may be lost and done again."""
     with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL synchronous_commit TO on")
+        cursor.execute("SET LOCAL synchronous_commit TO DEFAULT")
 
 
 def _chunking(base: KnowledgeBase) -> Chunking:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from django.db import connection
 
 from retrieval.build_control import cancel_build, pause_build, resume_build
 from retrieval.claims import claim_piece
@@ -85,18 +84,6 @@ def test_turn__at_a_large_build__works_off_small_ones_first_and_gets_further() -
     snapshot = IndexSnapshot.objects.get(knowledge_base=large)
     assert snapshot.state == "building"
     assert snapshot.pieces.filter(state="done").count() == 1
-
-
-@pytest.mark.django_db(transaction=True)
-def test_turn__over__leaves_a_connection_that_waits_for_the_disk() -> None:
-    base = builders.make_base()
-    builders.add_text(base, "a.md", "New.")
-
-    take_turn(base.pk)
-
-    with connection.cursor() as cursor:
-        cursor.execute("SHOW synchronous_commit")
-        assert cursor.fetchone() == ("on",)
 
 
 @pytest.mark.django_db
