@@ -14,6 +14,7 @@ from agents.models import Agent, AgentVersion, Alias, AliasMove
 from agents.remarks import remarks_on
 from agents.versions import HOLDER_KIND, runnable
 from retrieval.pins import pinned_snapshots
+from retrieval.search_settings import SearchSettings
 
 Json = dict[str, Any]
 
@@ -89,7 +90,7 @@ def render_version(agent: Agent, version: AgentVersion) -> Json:
                     "number": snapshots[base_id].number,
                     "digest": pinned["snapshotDigest"],
                 },
-                "settings": pinned["settings"],
+                "settings": SearchSettings.from_json(pinned["settings"]).as_json(),
             }
             for base_id, pinned in pinned_knowledge_bases(version.manifest).items()
         ],
