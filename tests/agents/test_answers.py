@@ -110,6 +110,29 @@ def test_etag__of_every_answer__is_equal_exactly_where_the_answer_is(
     assert len(seen) == len(versions) * 4 * 7
 
 
+def test_etag__of_decisions_that_are_alike_and_other_context_problems__differs() -> None:
+    base = builders.base_with()
+    agent = builders.make_agent()
+    builders.edit(
+        agent,
+        contextVariables=[
+            {"name": "tier", "type": "string", "values": ["gold"], "required": True},
+        ],
+        bindings=[{"knowledgeBase": str(base.pk)}],
+    )
+    version = runnable(agent, builders.publish(agent))
+
+    fine, missing = (
+        resolve(version=version, context=context, access=ACCESS, trace=False)
+        for context in ({"tier": "gold"}, {})
+    )
+
+    assert fine["bindings"] == missing["bindings"]
+    assert not fine["contextProblems"]
+    assert missing["contextProblems"]
+    assert fine["etag"] != missing["etag"]
+
+
 def test_resolve__known_etag_of_another_format__is_answered(
     support: tuple[Agent, AgentVersion],
 ) -> None:

@@ -270,6 +270,20 @@ def test_replay__the_questions_stored_vector_altered__is_the_cause(support: Agen
     assert difference(trace_id)["cause"] == "question.vector_changed"
 
 
+@pytest.mark.django_db(transaction=True)
+def test_replay__of_a_vector_that_a_cache_still_knows__asks_the_row(support: Agent) -> None:
+    trace_id = call(support)
+    before = kept_traces().get(pk=trace_id).receipt
+    tamper(
+        "retrieval_queryembedding",
+        "vector = (('[' || '0.5,' || substr(vector::text, strpos(vector::text, ',') + 1))::vector)",
+    )
+
+    again = call(support)
+    assert kept_traces().get(pk=again).receipt == before, "no cache was asked"
+    assert difference(trace_id)["cause"] == "question.vector_changed"
+
+
 def test_replay__sensitive_variable__is_partial_and_decides_by_kept_truth_values(
     support: Agent,
 ) -> None:
