@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -26,7 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from _installation import ROOT, installation
+
 SHARED = ROOT.parent / "shared" / "data"
 PARTS = ("throughput", "edit", "rechunk", "memory")
 DEFAULT_CHUNKING = {"strategy": "recursive", "size": 200, "overlap": 20}
@@ -35,7 +35,7 @@ MIB = 1024 * 1024
 
 def main() -> None:
     options = _options()
-    with _installation():
+    with installation():
         print(f"{_cores()} cores, load {os.getloadavg()[0]:.1f}, {options.workers} workers")
         for part in options.only or PARTS:
             globals()[f"measure_{part}"](options)
@@ -56,39 +56,6 @@ def _options() -> argparse.Namespace:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0))
-
-
-@contextmanager
-def _installation() -> Iterator[None]:
-    """Run PostgreSQL and Valkey in a new data folder, which goes afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="registry-bench-"))
-    folder.chmod(0o711)
-    os.environ["DATA_DIR"] = str(folder / "data")
-    os.environ["DATABASE_ROLE"] = "owner"
-    os.environ["LOG_LEVEL"] = "ERROR"
-    os.environ["DJANGO_SETTINGS_MODULE"] = "registry.settings"
-    os.environ["PYTHONPATH"] = str(ROOT)
-    sys.path.insert(0, str(ROOT))
-    import django
-
-    from registry.embedded.instance import Instance
-    from registry.embedded.postgres import start_postgres
-    from registry.embedded.valkey import start_valkey
-
-    instance = Instance(folder / "data")
-    servers: list[Any] = []
-    try:
-        servers.append(start_postgres(instance))
-        servers.append(start_valkey(instance))
-        django.setup()
-        from django.core.management import call_command
-
-        call_command("migrate", verbosity=0)
-        yield
-    finally:
-        while servers:
-            servers.pop().stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 # -- the parts -------------------------------------------------------------------------------
