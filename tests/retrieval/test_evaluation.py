@@ -374,12 +374,9 @@ def test_evaluation__left_to_a_real_worker__is_done_by_it(worker: Worker) -> Non
 
 def test_evaluation__of_both_rankings__shows_what_reranking_does() -> None:
     base = builders.make_base()
-    for name, text in {
-        "e17.md": "Error code E17 means that the bulb is loose.",
-        "e18.md": "Error code E18 means that the fan is blocked.",
-        "codes.md": "Codes on the display tell you what is wrong with a lamp.",
-    }.items():
-        builders.add_text(base, name, text)
+    for code in range(10, 30):
+        text = f"Error code E{code} means that part {code * 7} of the lamp has to be replaced."
+        builders.add_text(base, f"e{code}.md", text)
     builders.build(base)
     base = find(base.pk)
     ask(base, **{"What does E18 mean?": ["e18.md"]})

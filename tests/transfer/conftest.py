@@ -53,7 +53,16 @@ def empty_database(transactional_db: None) -> Iterator[str]:
     source = connection.settings_dict["NAME"]
     name = f"{source}_elsewhere_{next(_numbers)}"
     connection.close()
-    administer(f'CREATE DATABASE "{name}" TEMPLATE "{source}"')
+    # Threads that earlier tests started (lookups, copies, groups) hold sessions of their own.
+    administer(f'ALTER DATABASE "{source}" ALLOW_CONNECTIONS false')
+    try:
+        administer(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+            f"WHERE datname = '{source}'"
+        )
+        administer(f'CREATE DATABASE "{name}" TEMPLATE "{source}"')
+    finally:
+        administer(f'ALTER DATABASE "{source}" ALLOW_CONNECTIONS true')
     yield name
     connection.close()
     administer(f'DROP DATABASE "{name}" WITH (FORCE)')
