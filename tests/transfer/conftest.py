@@ -13,6 +13,7 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import Client
 
+from agents.groups import stop_threads
 from agents.serving import _version_id
 from retrieval.traces import writer
 from tests.servers import INSTANCE
@@ -41,6 +42,7 @@ def database(name: str) -> Iterator[None]:
 def _switch(name: str) -> None:
     # Traces that wait belong to the database that answered.
     writer.stop()
+    stop_threads()
     connection.close()
     connection.settings_dict["NAME"] = name
     # Agents keep their ids when they move, and a process serves one database in its life.
