@@ -50,7 +50,7 @@ def running_worker(
         "REAPER_INTERVAL_SECONDS": "1",
     }
     before = current_app.conf.broker_url
-    current_app.conf.update(broker_url=broker_url())
+    _use_broker(broker_url())
     current_app.control.purge()
     command = [sys.executable, "-m", "celery", "-A", "registry.celery", "worker"]
     command += ["--concurrency", str(concurrency), "--loglevel", "INFO", "--without-gossip"]
@@ -78,7 +78,14 @@ def running_worker(
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        current_app.conf.update(broker_url=before)
+        _use_broker(before)
+
+
+def _use_broker(url: str) -> None:
+    current_app.conf.update(broker_url=url)
+    # Pools remember the broker that they were made for.
+    current_app._pool = None
+    current_app.amqp._producer_pool = None
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float = 60) -> None:

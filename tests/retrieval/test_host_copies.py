@@ -58,7 +58,7 @@ def ready(snapshot: IndexSnapshot) -> Copy:
 
 
 def wait(condition: Callable[[], object]) -> None:
-    ends = time.monotonic() + 20
+    ends = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < ends
         time.sleep(0.02)
