@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from celery import current_app
 from django.conf import settings
@@ -84,8 +85,9 @@ def running_worker(
 def _use_broker(url: str) -> None:
     current_app.conf.update(broker_url=url)
     # Pools remember the broker that they were made for.
-    current_app._pool = None
-    current_app.amqp._producer_pool = None
+    app: Any = current_app
+    app._pool = None
+    app.amqp._producer_pool = None
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float = 60) -> None:
