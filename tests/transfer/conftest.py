@@ -60,7 +60,7 @@ def empty_database(transactional_db: None) -> Iterator[str]:
     try:
         administer(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
-            f"WHERE datname = '{source}'"
+            f"WHERE datname = '{source}' AND backend_type = 'client backend'"
         )
         administer(f'CREATE DATABASE "{name}" TEMPLATE "{source}"')
     finally:
