@@ -43,9 +43,9 @@ def serve(connection: socket.socket) -> None:
             return
         message, files = request
         task = _load(message["task"], message["imports"])
-        child = os.fork()
+        host, child = os.getpid(), os.fork()
         if child == 0:
-            _become_child(task, message, files)
+            _become_child(host, task, message, files)
         for file in files:
             os.close(file)
         reply = _wait(child, connection, woken, message["limits"]["wall_seconds"])
@@ -111,12 +111,15 @@ def _kill(child: int) -> None:
 
 
 def _become_child(
-    task: Callable[[bytes, dict[str, Any], Any], None], message: dict[str, Any], files: list[int]
+    host: int,
+    task: Callable[[bytes, dict[str, Any], Any], None],
+    message: dict[str, Any],
+    files: list[int],
 ) -> NoReturn:
     exit_code = EXIT_EXCEPTION
     try:
         os.setsid()
-        _die_with_the_host()
+        _die_with(host)
         source, output, errors = files
         nothing = os.open(os.devnull, os.O_RDWR)
         for target, file in ((0, nothing), (1, nothing), (2, errors)):
@@ -152,9 +155,12 @@ def _close_all_but(*kept: int) -> None:
         first = file + 1
 
 
-def _die_with_the_host() -> None:
+def _die_with(host: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    # No signal tells of a host that died before it was asked for
+    if os.getppid() != host:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _limit(limits: dict[str, Any]) -> None:

@@ -185,6 +185,24 @@ def test_host__that_is_killed_at_work__takes_its_child_along():
     assert until(lambda: not any(map(is_running, workers)))
 
 
+def test_child__whose_host_died_before_it_could_ask_for_a_signal__ends():
+    program = (
+        "import os, time\n"
+        "from retrieval.extraction import sandbox_host\n"
+        "host = os.getpid()\n"
+        "if os.fork() == 0:\n"
+        "    while os.getppid() == host:\n"
+        "        time.sleep(0.01)\n"
+        "    sandbox_host._die_with(host)\n"
+        "    os.write(1, b'still here')\n"
+    )
+
+    # Standard output ends when the child does
+    host = subprocess.run([sys.executable, "-c", program], cwd=ROOT, stdout=-1, check=True)
+
+    assert host.stdout == b""
+
+
 def test_caller__that_is_killed__leaves_nothing_running():
     program = (
         "from retrieval.extraction.sandbox import Limits, run_limited\n"
