@@ -19,10 +19,6 @@ MOST_WHOLE_BYTES = 256 * _MIB
 _END = b"PK\x05\x06"
 _END_SEARCHED = 66_000
 _ENCRYPTED = 0x1
-_TOO_LARGE = (
-    "The document unfolds to far more data than a file of its size should hold: "
-    "split it, or save a smaller copy."
-)
 
 
 class BrokenArchive(Exception):
@@ -73,7 +69,11 @@ class Archive:
         if entry.flag_bits & _ENCRYPTED:
             raise PasswordRequired
         if entry.file_size > min(most, self._left):
-            raise TextTooLarge(_TOO_LARGE)
+            raise TextTooLarge(
+                f"The document unfolds to more than is read, {most // _MIB:,} MiB for its part "
+                f"{name!r} and {MOST_WHOLE_BYTES // _MIB:,} MiB in all: "
+                "split it, or save a smaller copy."
+            )
         self._left -= entry.file_size
         try:
             return self._zip.read(entry)

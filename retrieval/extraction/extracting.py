@@ -96,16 +96,20 @@ def _failure(outcome: Outcome, media_type: str, limits: Limits) -> ExtractionFai
     if outcome.timed_out:
         return ExtractionFailed(
             "extraction.timed_out",
-            "Reading the document took too long and was stopped: split it, or save it anew.",
+            "Reading the document took too long and was stopped: a document of its size may take "
+            f"{limits.cpu_seconds:g} seconds of computing, {limits.wall_seconds:g} in all. "
+            "Split it, or save it anew.",
         )
     if outcome.exit_code == EXIT_MEMORY or _ran_out_of_memory(outcome, limits):
         return ExtractionFailed(
             "extraction.too_large",
-            "Reading the document takes more memory than is allowed: split it.",
+            f"Reading the document takes more than the {limits.memory / _MIB:,.0f} MiB of memory "
+            "that a document of its size may take: split it.",
         )
     if outcome.exit_code == EXIT_OUTPUT or outcome.signal == signal.SIGXFSZ:
         return ExtractionFailed(
-            "extraction.too_large", "The document holds more text than is allowed: split it."
+            "extraction.too_large",
+            f"The text of the document takes more than {limits.output / _MIB:,.4g} MiB: split it.",
         )
     return _crashed()
 

@@ -23,7 +23,7 @@ class Outline:
         self._headings: list[str] = []
         self._blocks: list[str] = []
         self._page: int | None = None
-        self._left = most_characters
+        self._most = self._left = most_characters
 
     @property
     def is_empty(self) -> bool:
@@ -86,8 +86,8 @@ class Outline:
         self._left -= len(text)
         if self._left < 0:
             raise TextTooLarge(
-                "The document unfolds to far more text than a file of its size should hold: "
-                "split it, or remove what is not text."
+                f"The document unfolds to more than {self._most:,} characters, the most for a file "
+                "of its size: split it, or remove what is not text."
             )
 
 

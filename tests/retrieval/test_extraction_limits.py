@@ -287,6 +287,34 @@ def test_document__that_takes_more_than_allowed__fails_with_a_sentence(content, 
     assert failure.value.sentence.endswith(".")
 
 
+def many_lines(line: str, size: int, head: str = "") -> bytes:
+    return (head + line * (size // len(line))).encode()
+
+
+@pytest.mark.parametrize(
+    ("line", "head", "size"),
+    [
+        ("|1|2|\n", "|a|b|\n|-|-|\n", 600_000),
+        (f"| 1 | {'some words ' * 8}|\n", "| a | b |\n|---|---|\n", 10_000_000),
+        ("- a\n  - b\n", "", 600_000),
+        (f"|{'b|' * 20_000}\n", f"|{'a|' * 20_000}\n|{'-|' * 20_000}\n", 500_000),
+    ],
+    ids=["short-rows", "rows", "items", "wide-rows"],
+)
+def test_markdown__of_one_long_table_or_list__is_read_within_the_limits(line, head, size):
+    segments = extract(many_lines(line, size, head), "text/markdown").segments
+
+    assert sum(len(segment.text) for segment in segments) > size // 2
+
+
+def test_document__that_takes_too_much_memory__is_told_how_much_it_may_take():
+    with pytest.raises(ExtractionFailed) as failure:
+        extract(b"word " * 5_000_000, "text/plain", limits=Limits(memory=4 * MIB))
+
+    assert "more than the 4 MiB of memory" in failure.value.sentence
+    assert "split it" in failure.value.sentence
+
+
 PARAGRAPH = "<w:p><w:r><w:t>aaaaaaaaaaaaaaaaaaaa</w:t></w:r></w:p>"
 DOCUMENT = '<w:document xmlns:w="urn:w"><w:body>'
 LAUGHS = "".join(

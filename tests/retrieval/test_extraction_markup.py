@@ -169,6 +169,50 @@ def test_markdown__that_is_long__is_the_same_as_in_parts():
     assert all(text.endswith("```\n# no heading\n```") for _, text in whole)
 
 
+def test_markdown__with_a_table_longer_than_a_part__keeps_every_row_under_its_header():
+    rows = [f"| {number} | `a|b` *x* | [l] {'word ' * 9} |" for number in range(15_000)]
+    table = "\n".join(["| Id | Code | Text |", "|---|:-:|---|", *rows])
+
+    ((_, text),) = outline(markdown(f"Before.\n{table}\n\nAfter. {'x' * 400}\n\n[l]: /to\n"))
+
+    head = "| Id | Code | Text |\n| --- | --- | --- |\n"
+    first, *tables, last = text.split("\n\n")
+    assert first == "Before."
+    assert last.startswith("After. xxx")
+    assert len(tables) > 1
+    assert all(table.startswith(head) for table in tables)
+    read = [line for table in tables for line in table.removeprefix(head).split("\n")]
+    assert [line.split(" |")[0] for line in read] == [f"| {number}" for number in range(15_000)]
+
+
+@pytest.mark.parametrize("gap", ["\n", "\n\n"])
+def test_markdown__with_a_list_longer_than_a_part__keeps_every_item(gap: str):
+    items = [f"- item {number}\n  - *inner* {'word ' * 5}" for number in range(20_000)]
+
+    ((_, text),) = outline(markdown(gap.join(items)))
+
+    lines = [line for line in text.split("\n") if line]
+    assert lines[::2] == [f"- item {number}" for number in range(20_000)]
+    assert set(lines[1::2]) == {f"  - inner {'word ' * 5}".rstrip()}
+
+
+def test_markdown__with_lines_like_a_tables_in_long_code__leaves_them():
+    code = "| a | b |\n|---|---|\n" + "| 1 | 2 |\n- x\n" * 40_000
+
+    assert outline(markdown(f"```\n{code}```\n")) == [(None, f"```\n{code}```")]
+
+
+@pytest.mark.parametrize("mark", ["> ", "- "])
+def test_markdown__with_an_html_table_of_many_columns_inside__has_all_of_it(mark: str):
+    head = "".join(f"<th>{number}" for number in range(50))
+
+    ((_, text),) = outline(markdown(f"{mark}<table><tr>{head}<tr><td>first</table>\n"))
+
+    assert text.startswith(f"{mark.strip('> ')} | 0 | 1 |".strip())
+    assert "| 49 |" in text
+    assert "first" in text
+
+
 def test_html__with_headings__has_their_path_as_section():
     page = (
         "<html><head><title>Shop</title><style>p{}</style></head><body><h1>Refunds</h1><p>Money "

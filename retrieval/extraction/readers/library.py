@@ -118,8 +118,8 @@ def _check_size(content: bytes) -> None:
         raise Damaged(f"The document cannot be opened: {error}.") from error
     if size > _MOST_SHEET_BYTES:
         raise TextTooLarge(
-            "The workbook unfolds to far more data than can be searched: split it, "
-            "or save the sheets that matter as CSV."
+            f"The workbook unfolds to more than the {_MOST_SHEET_BYTES // 1024**2} MiB that are "
+            "read: split it, or save the sheets that matter as CSV."
         )
 
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block import table as read_table
 from markdown_it.token import Token
 
 from retrieval.extraction.outline import Outline
@@ -21,6 +24,10 @@ from retrieval.extraction.readers.text import decoded_text
 from retrieval.extraction.tables import table_text
 
 _FENCE = re.compile(r"[ >]*(`{3,}|~{3,})")
+_LIST_ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]")
+_TABLE_RULE = re.compile(r" {0,3}[|:-][|: \t-]+$")
+# Most cells of long tables: nothing that means anything to Markdown
+_PLAIN = re.compile(r"(?:[^\W_]|[ .,;:/()?%+-])*")
 _FOOTNOTE = re.compile(r"^( {0,3}\[\^[^\]\s]+\]):", re.M)
 _ATTRIBUTES = re.compile(r"^\{:?\s*[.#][^{}\n]*\}")
 _LAST_ATTRIBUTES = re.compile(r"(?<!\s)\s*\{:?\s*[.#][^{}\n]*\}\s*$")
@@ -33,11 +40,52 @@ _INDENT = "  "
 
 # Below the deepest level text would be lost; the parser takes about five frames a level
 _DEEPEST = 100
-# Parsed by pieces, cut at headings: a parsed document takes thirty times its size
+# Parsed by pieces, cut at headings: a parsed document takes thirty times its size, and more where
+# it is lists
 _PIECE = 200_000
-_parser = MarkdownIt("commonmark", {"html": True, "maxNesting": _DEEPEST}).enable(
-    ["table", "strikethrough"]
-)
+_PIECE_LINES = 20_000
+# Marks of a table are longer as text than as HTML
+_MOST_GROWTH = 20
+
+
+class _Rows(list[Token]):
+    """Takes the tokens of a table and keeps what its cells hold: eight tokens a row are too many."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells: list[list[str]] = []
+        self._cell: Token | None = None
+
+    def append(self, token: Token) -> None:
+        if token.type == "tr_open":
+            self.cells.append([])
+        elif token.type == "inline":
+            self._cell = token
+        elif token.type in ("th_close", "td_close") and self._cell:
+            self.cells[-1].append(self._cell.content)
+
+
+def _table_rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001
+    """Read a table by the parser's own rule, as one token with its rows."""
+    tokens = state.tokens
+    rows = state.tokens = _Rows()
+    try:
+        is_table = read_table(state, start, end, silent)
+    finally:
+        state.tokens = tokens
+    if is_table and not silent:
+        state.push("table", "table", 0).meta["rows"] = rows.cells
+    return is_table
+
+
+def _new_parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": True, "maxNesting": _DEEPEST})
+    parser.enable(["table", "strikethrough"])
+    parser.block.ruler.at("table", _table_rule, {"alt": ["paragraph", "reference"]})
+    return parser
+
+
+_parser = _new_parser()
 
 
 def read_markdown(content: bytes, reading: Reading) -> None:
@@ -54,33 +102,61 @@ def write_markdown(text: str, outline: Outline) -> None:
         outline.block(line)
     body = _FOOTNOTE.sub(r"\1", _without_gaps_in_html(body))
     for piece in _pieces(body):
-        tokens = _parser.parse(piece)
+        links: dict[str, Any] = {}
+        tokens = _parser.parse(piece, links)
         at = 0
         while at < len(tokens):
             end = _end_of_block(tokens, at)
-            _write_block(tokens[at:end], outline, front.title)
+            _write_block(tokens[at:end], links, outline, front.title)
             at = end
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Cut a long text at headings, or at paragraphs where these are far apart, outside of code."""
+    """Cut a long text at headings; where these are far apart, at paragraphs, items of a list or
+    rows of a table, which then begins anew with its header. Never inside of code.
+    """
     if len(text) <= 2 * _PIECE:
         yield text
         return
     piece: list[str] = []
-    size, fence, after_gap = 0, "", False
+    # The two lines that open the table which this line may be in
+    table: list[str] = []
+    size, fence, before = 0, "", ""
     for line in text.split("\n"):
-        opening = _FENCE.match(line)
-        can_cut = not fence and (line.startswith("#") or (after_gap and size > 2 * _PIECE))
-        if size > _PIECE and can_cut and line[:1].strip():
+        is_far = size > 2 * _PIECE or len(piece) > _PIECE_LINES
+        starts = line.startswith("#") or (
+            is_far and (not before.strip() or _LIST_ITEM.match(line) is not None)
+        )
+        if (size > _PIECE or is_far) and starts and not fence and line[:1].strip():
             yield "\n".join(piece)
-            piece, size = [], 0
+            piece, table, size = [], [], 0
+        elif is_far and table and not fence:
+            if _is_row(line, table):
+                yield "\n".join(piece)
+                piece, size = table.copy(), 0
+            else:
+                table = []
+        opening = _FENCE.match(line)
         if opening and (not fence or opening[1].startswith(fence)):
             fence = "" if fence else opening[1]
-        after_gap = not line.strip()
+        if not line.strip() or fence:
+            table = []
+        elif (
+            not table
+            and "|" in before
+            and _TABLE_RULE.match(line)
+            and len(before) + len(line) < _PIECE
+        ):
+            table = [before, line]
         piece.append(line)
         size += len(line) + 1
+        before = line
     yield "\n".join(piece)
+
+
+def _is_row(line: str, table: Sequence[str]) -> bool:
+    tokens = _parser.parse("\n".join([*table, line]))
+    return [token.type for token in tokens] == ["table"] and len(tokens[0].meta["rows"]) > 1
 
 
 def _end_of_block(tokens: Sequence[Token], at: int) -> int:
@@ -93,7 +169,9 @@ def _end_of_block(tokens: Sequence[Token], at: int) -> int:
     return at
 
 
-def _write_block(tokens: Sequence[Token], outline: Outline, title: str) -> None:
+def _write_block(
+    tokens: Sequence[Token], links: dict[str, Any], outline: Outline, title: str
+) -> None:
     first = tokens[0]
     if first.type == "heading_open":
         text = _inline_text(tokens[1].children or [])
@@ -105,16 +183,14 @@ def _write_block(tokens: Sequence[Token], outline: Outline, title: str) -> None:
         if root is not None:
             html.write_page(root, outline)
     else:
-        outline.block("\n".join(_lines(tokens)))
+        outline.block("\n".join(_lines(tokens, links)))
 
 
-def _lines(tokens: Sequence[Token]) -> Iterator[str]:
+def _lines(tokens: Sequence[Token], links: dict[str, Any]) -> Iterator[str]:
     """Yield the lines of one block, what is in lists indented and marked."""
     indent, marker = "", ""
     numbers: list[int | None] = []
-    at = 0
-    while at < len(tokens):
-        token = tokens[at]
+    for token in tokens:
         kind = token.type
         if kind in ("bullet_list_open", "ordered_list_open"):
             is_ordered = kind == "ordered_list_open"
@@ -126,16 +202,13 @@ def _lines(tokens: Sequence[Token]) -> Iterator[str]:
             marker = "- " if number is None else f"{number}. "
             numbers[-1] = None if number is None else number + 1
             indent = _INDENT * (len(numbers) - 1)
-        elif kind == "table_open":
-            end = _end_of_block(tokens, at)
-            yield from _indented(_table(tokens[at:end]), indent, "")
-            at = end - 1
+        elif kind == "table":
+            yield from _indented(_table(token, links), indent, "")
         else:
             text = _leaf_text(token)
             if text.strip():
                 yield from _indented(text, indent, marker)
                 indent, marker = indent + " " * len(marker), ""
-        at += 1
 
 
 def _indented(text: str, indent: str, marker: str) -> Iterator[str]:
@@ -156,7 +229,7 @@ def _leaf_text(token: Token) -> str:
         if not _knows(token.content):
             return token.content.strip("\n")
         root = html.parse(token.content)
-        inner = Outline(most_characters=len(token.content) + 1)
+        inner = Outline(most_characters=_MOST_GROWTH * len(token.content))
         if root is not None:
             html.write_page(root, inner)
         return "\n".join(segment.text for segment in inner.finish())
@@ -168,14 +241,15 @@ def _fence(code: str) -> str:
     return "`" * max(3, longest + 1)
 
 
-def _table(tokens: Sequence[Token]) -> str:
-    rows: list[list[str]] = []
-    for token in tokens:
-        if token.type == "tr_open":
-            rows.append([])
-        elif token.type == "inline":
-            rows[-1].append(_inline_text(token.children or []))
+def _table(token: Token, links: dict[str, Any]) -> str:
+    rows = [[_cell_text(cell, links) for cell in row] for row in token.meta["rows"]]
     return table_text(rows, has_header=True)
+
+
+def _cell_text(text: str, links: dict[str, Any]) -> str:
+    if _PLAIN.fullmatch(text):
+        return text
+    return _inline_text(_parser.parseInline(text, links)[0].children or [])
 
 
 def _inline_text(tokens: Sequence[Token]) -> str:

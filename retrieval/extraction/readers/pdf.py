@@ -43,7 +43,9 @@ def read_pdf(content: bytes, reading: Reading) -> None:
     document = _open(content)
     count = len(document)
     if count > _MOST_PAGES:
-        raise TextTooLarge(f"The document has {count:,} pages; {_MOST_PAGES:,} can be read.")
+        raise TextTooLarge(
+            f"The document has {count:,} pages; {_MOST_PAGES:,} can be read: split it."
+        )
     pages = [read_page(document, number) for number in range(count)]
     _check(pages, content, reading)
     reading.pages = count
