@@ -37,13 +37,8 @@ from registry.actors import Actor
 from registry.archives import ArchiveReader, open_archive, refused
 from registry.errors import Conflict, Invalid
 from retrieval import pins
-from retrieval.importing import (
-    ImportedBase,
-    ImportedQuestions,
-    import_questions,
-    import_scores,
-    import_snapshot,
-)
+from retrieval.importing import ImportedBase, import_snapshot
+from retrieval.importing_questions import ImportedQuestions, import_questions, import_scores
 from retrieval.search_settings import SearchSettings
 from retrieval.verification import Verifier
 

@@ -16,6 +16,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -40,6 +41,11 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 def refused(sentence: str, *, code: str, **data: Any) -> Invalid:
     """Return the error for an archive that is not taken."""
     return Invalid(sentence, code=f"archive.{code}", **data)
+
+
+def differs(sentence: str, **data: Any) -> Conflict:
+    """Return the error for an archive that contradicts what is here; ``sentence`` says in what."""
+    return Conflict(f"{sentence} than in the archive.", code="import.differs", **data)
 
 
 @dataclass(slots=True)
@@ -134,6 +140,12 @@ class ArchiveReader:
         with self._zip.open(info) as stream:
             while line := stream.readline(_LONGEST_LINE):
                 yield _load(name, info, line)
+
+    def batches(self, name: str, size: int) -> Iterator[list[Any]]:
+        """Yield the JSON values of a member's lines, at most ``size`` at a time."""
+        lines = self.lines(name)
+        while batch := list(islice(lines, size)):
+            yield batch
 
     def stream(self, name: str) -> IO[bytes]:
         """Open a member for reading from its beginning."""

@@ -10,21 +10,20 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
-import numpy as np
 from django.db import connection
 
 from registry.archives import ArchiveWriter
-from retrieval.models import (
-    EmbeddingModel,
-    IndexSnapshot,
-    Purge,
-    SnapshotMember,
+from retrieval.archive_format import (
+    QUESTION_VECTORS,
+    QUESTIONS,
+    SCORES,
+    described_model,
+    folder_of,
+    little_endian,
 )
-from retrieval.vectors import Vector, from_wire
+from retrieval.models import EmbeddingModel, IndexSnapshot, Purge, SnapshotMember
+from retrieval.vectors import from_wire
 
-QUESTIONS = "questions.jsonl"
-QUESTION_VECTORS = "questions.bin"
-SCORES = "scores.jsonl"
 # Documents may be large.
 _CONTENTS_AT_ONCE = 5
 _ROWS_AT_ONCE = 500
@@ -116,21 +115,6 @@ def export_scores(
     return writer.write_lines(SCORES, _rows(_SCORES, sorted(set(rerankers)), ids))
 
 
-def folder_of(knowledge_base_id: str) -> str:
-    """Return where an archive has a knowledge base."""
-    return f"knowledge-bases/{knowledge_base_id}"
-
-
-def described_model(model: EmbeddingModel) -> dict[str, Any]:
-    """Return a model by its identity."""
-    return {
-        "name": model.name,
-        "dimensions": model.dimensions,
-        "maxTokens": model.max_tokens,
-        "fingerprint": model.fingerprint,
-    }
-
-
 def _members(snapshot: IndexSnapshot, *, at_once: int) -> Iterator[SnapshotMember]:
     return (
         SnapshotMember.objects.filter(snapshot=snapshot)
@@ -207,11 +191,6 @@ def _chunks(snapshot: IndexSnapshot, progress: Progress) -> Iterator[tuple[Any, 
 def _write_vectors(target: _Target, query: str, key: int) -> None:
     for (sent,) in _rows(query, key):
         target.write(little_endian(from_wire(sent)))
-
-
-def little_endian(vector: Vector) -> bytes:
-    """Return the bytes by which an archive keeps a vector: float32, the lowest byte first."""
-    return np.ascontiguousarray(vector, dtype="<f4").tobytes()
 
 
 def _rows(query: str, *values: int | list[int] | list[str]) -> Iterator[tuple[Any, ...]]:

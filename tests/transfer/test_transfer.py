@@ -356,7 +356,7 @@ def test_import__into_a_base_that_shows_less__adds_documents_and_asks_for_a_buil
 
         assert answers(number=2) == second
         (changed,) = [one for one in imported.bases if not one.reused_snapshot]
-        assert (changed.documents, changed.hidden) == (2, ["taken.md"])
+        assert (changed.added.documents, changed.added.hidden) == (2, ["taken.md"])
         living = Document.objects.filter(knowledge_base=base, deleted_at=None)
         assert sorted(living.values_list("name", flat=True)) == sorted(
             ["eu/returns.md", "Größen.md", "new.md", "taken.md"]

@@ -71,11 +71,12 @@ def _told_base(imported: ImportedBase) -> str:
     base = f"{imported.base.name} ({imported.base.pk}), snapshot {imported.snapshot.number}"
     if imported.reused_snapshot:
         return f"{base}: was here"
+    added = imported.added
     told = (
-        f"{base}: {imported.documents} documents, {imported.revisions} revisions, "
-        f"{imported.chunks} chunks added"
+        f"{base}: {added.documents} documents, {added.revisions} revisions, "
+        f"{added.chunks} chunks added"
     )
-    if imported.hidden:
-        names = ", ".join(imported.hidden[:5]) + ("…" if len(imported.hidden) > 5 else "")
+    if added.hidden:
+        names = ", ".join(added.hidden[:5]) + ("…" if len(added.hidden) > 5 else "")
         told += f"; kept for the version alone, as their names are taken here: {names}"
     return told
