@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from agents.schemas import REASON, VERSION_NUMBER
+from agents.conversation_schemas import REASON
+from agents.schemas import VERSION_NUMBER
 from registry.openapi import (
     ANY_OBJECT,
     BOOLEAN,

@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from agents.configuration import MOST_BINDINGS, MOST_TOOLS
-from agents.expressions import REASONS, TYPES
+from agents.expressions import TYPES
 from agents.models.agents import SLUG_PATTERN
-from agents.replaying import DRAFT_CHANGED, FAILED_GROUPS, SENSITIVE
-from agents.resolution import DISABLED, NO_EXPRESSION
 from agents.samples import LONGEST_NAME, MOST_SAMPLES
-from agents.tool_formats import FORMATS
 from registry.openapi import (
     ANY,
     ANY_OBJECT,
     BOOLEAN,
-    COUNT,
     DIGEST,
     INTEGER,
     STRING,
@@ -30,7 +26,6 @@ from registry.openapi import (
     ref,
     request,
 )
-from retrieval.schemas import QUESTION, QUESTION_OPTIONAL, RETRIEVAL, RETRIEVAL_OPTIONAL
 
 Schema = dict[str, Any]
 
@@ -41,15 +36,7 @@ _EXPRESSION: Schema = {
     "type": ["string", "null"],
     "description": "Over the context: `region == 'EU'`. Null: the knowledge base always applies.",
 }
-_VERSION_OR_ALIAS: dict[str, Schema] = {
-    "version": {
-        "oneOf": [VERSION_NUMBER, {"const": "draft"}, {"type": "null"}],
-        "description": "A number, or `draft` for editors. Exactly one of version and alias.",
-    },
-    "alias": nullable(STRING),
-}
-_CONVERSATION: Schema = {"type": ["string", "null"], "maxLength": 200}
-_CONTEXT: Schema = {
+CONTEXT: Schema = {
     "type": "object",
     "additionalProperties": True,
     "description": "What describes the conversation; expressions read it. At most 64 KB.",
@@ -143,17 +130,6 @@ _VERSION: dict[str, Schema] = {
         "description": "Canonical JSON (RFC 8785); its SHA-256 is the digest.",
     },
 }
-REASON = one_of(*REASONS, NO_EXPRESSION, DISABLED)
-_DECISION: dict[str, Schema] = {
-    "label": STRING,
-    "knowledgeBase": ref("KnowledgeBaseName"),
-    "expression": nullable(STRING),
-    "instruction": STRING,
-    "applies": BOOLEAN,
-    "reason": REASON,
-    "detail": nullable(STRING),
-    "parts": array(record({"expression": STRING, "value": ANY, "reason": nullable(STRING)})),
-}
 
 components(
     AgentCreate=request(
@@ -219,7 +195,7 @@ components(
     ),
     Draft=record({**_DRAFT, "warnings": array(ref("Warning"))}),
     SampleContext=request(
-        {"name": {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME}, "context": _CONTEXT}
+        {"name": {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME}, "context": CONTEXT}
     ),
     Warning=record(
         {
@@ -302,117 +278,4 @@ components(
         {"from": nullable(INTEGER), "to": INTEGER, "actor": STRING, "at": TIME},
         about="Newest first.",
     ),
-    Resolve=request(
-        {
-            **_VERSION_OR_ALIAS,
-            "context": _CONTEXT,
-            "known": {
-                "type": ["string", "null"],
-                "description": "The etag of an earlier answer.",
-            },
-            "trace": {"type": "boolean", "description": "false (editors) leaves no trace."},
-            "conversationId": _CONVERSATION,
-            "format": {
-                "enum": [*FORMATS, None],
-                "description": "Write `tools` as clients of this format take them.",
-            },
-        },
-        optional=["version", "alias", "known", "trace", "conversationId", "format"],
-    ),
-    Resolution=record(
-        {
-            "agent": STRING,
-            "version": {"oneOf": [VERSION_NUMBER, {"const": "draft"}]},
-            "digest": nullable(DIGEST),
-            "prompt": STRING,
-            "model": STRING,
-            "parameters": ANY_OBJECT,
-            "tools": array({"anyOf": [ref("Tool"), ref("ToolDefinition")]}),
-            "bindings": array(record(_DECISION)),
-            "knowledgeBases": array(record({"id": UUID, "name": STRING, "instruction": STRING})),
-            "contextProblems": array(ANY_OBJECT),
-            "etag": DIGEST,
-            "traceId": nullable(UUID),
-        }
-    ),
-    Unchanged=record({"unchanged": {"const": True}, "etag": DIGEST}),
-    Retrieve=request(
-        {
-            **_VERSION_OR_ALIAS,
-            "context": _CONTEXT,
-            **QUESTION,
-            "conversationId": _CONVERSATION,
-        },
-        optional=["version", "alias", *QUESTION_OPTIONAL, "conversationId"],
-    ),
-    Retrieved=record(
-        {
-            "groups": array(
-                {
-                    "oneOf": [
-                        record({"label": STRING, **RETRIEVAL}, optional=RETRIEVAL_OPTIONAL),
-                        record(
-                            {"knowledgeBase": ref("KnowledgeBaseName"), "error": ref("Problem")},
-                            about="A knowledge base that failed; the others' results stand.",
-                        ),
-                    ]
-                }
-            ),
-            "receipt": nullable(DIGEST),
-            "traceId": UUID,
-        }
-    ),
-    Call=request(
-        {
-            **_VERSION_OR_ALIAS,
-            **QUESTION,
-            "conversationId": _CONVERSATION,
-            "context": nullable(_CONTEXT),
-        },
-        optional=["version", "alias", *QUESTION_OPTIONAL, "conversationId", "context"],
-    ),
-    Called=record({**RETRIEVAL, "traceId": UUID}, optional=RETRIEVAL_OPTIONAL),
-    Replay=record(
-        {
-            "identical": BOOLEAN,
-            "partial": {
-                "enum": [SENSITIVE, DRAFT_CHANGED, FAILED_GROUPS, None],
-                "description": "Why less than everything was compared: `sensitive`, the truth "
-                "values of what read a sensitive variable were taken as kept; `draftChanged`, the "
-                "decisions of a draft edited since were; `failedGroups`, a knowledge base had "
-                "failed.",
-            },
-            "purged": record({"documents": COUNT}),
-            "firstDifference": record(
-                {
-                    "field": {"type": "string", "description": "Its dotted path in the trace."},
-                    "expected": ANY,
-                    "found": ANY,
-                    "knowledgeBase": nullable(STRING),
-                    "binding": nullable(STRING),
-                    "rank": {"type": ["integer", "null"], "minimum": 1},
-                    "document": nullable(STRING),
-                    "chunk": nullable(DIGEST),
-                    "position": {
-                        "type": ["integer", "null"],
-                        "minimum": 0,
-                        "description": "The chunk's in its document.",
-                    },
-                    "cause": {
-                        "type": ["string", "null"],
-                        "description": "A stable code, where the cause can be known: `purged`, "
-                        "`rows.changed`, `snapshot.gone`, `draft.changed`, `version.gone`, "
-                        "`question.vector_changed`, `question.vector_forgotten`, "
-                        "`software.other`, or the code of the error that stopped it.",
-                    },
-                    "detail": nullable(STRING),
-                }
-            ),
-        },
-        optional=["purged", "firstDifference"],
-    ),
-    ToolDefinition={
-        **ANY_OBJECT,
-        "description": "A tool as clients of the format take it.",
-    },
 )

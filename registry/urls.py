@@ -7,6 +7,7 @@ from django.http import HttpRequest, JsonResponse
 from django.urls import include, path
 from drf_spectacular.views import SpectacularSwaggerView
 
+import agents.conversation_schemas
 import agents.coverage_schemas
 import agents.schemas
 import agents.urls

@@ -1,4 +1,4 @@
-"""The JSON Schemas of many documents at once, of revisions and of previews of chunks."""
+"""The JSON Schemas of documents, one and many, their revisions and previews of their chunks."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from registry.openapi import (
     TIME,
     UUID,
     array,
+    changes,
     components,
     nullable,
     one_of,
@@ -22,10 +23,16 @@ from registry.openapi import (
     request,
 )
 from retrieval.chunking import CUTS
-from retrieval.schemas import DOCUMENT_NAME
+from retrieval.purging import LONGEST_REASON
 
 Schema = dict[str, Any]
 
+_NAME: Schema = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 500,
+    "description": "May contain `/`. Unique among the living documents of its knowledge base.",
+}
 _REVISION: dict[str, Schema] = {
     "number": INTEGER,
     "sha256": DIGEST,
@@ -42,6 +49,89 @@ _REVISION: dict[str, Schema] = {
 }
 
 components(
+    DocumentText=request(
+        {"name": _NAME, "text": STRING, "metadata": nullable(ANY_OBJECT)},
+        optional=["metadata"],
+        about="Without an extension in its name, the text is Markdown.",
+    ),
+    DocumentTextReplacement=request(
+        {"name": _NAME, "text": STRING, "metadata": nullable(ANY_OBJECT)},
+        optional=["name", "metadata"],
+    ),
+    DocumentFile=request(
+        {
+            "file": {"type": "string", "contentMediaType": "application/octet-stream"},
+            "name": {**_NAME, "description": "Else the file's own name."},
+            "metadata": {"type": "string", "description": "A JSON object, as text."},
+        },
+        optional=["name", "metadata"],
+    ),
+    DocumentChange=changes(
+        {
+            "name": _NAME,
+            "metadata": ANY_OBJECT,
+            "enabled": BOOLEAN,
+            "chunking": nullable(ref("Chunking")),
+        },
+        about="The next snapshot shows it. Only another `chunking` embeds anything, and this "
+        "document alone; null takes it back to that of the knowledge base.",
+    ),
+    Document=record(
+        {
+            "id": UUID,
+            "name": STRING,
+            "revision": {"type": "integer", "description": "The newest."},
+            "servedRevision": {
+                "type": ["integer", "null"],
+                "description": "The revision that is searched now, null where none is.",
+            },
+            "status": {
+                "enum": ["pending", "extracted", "indexed", "failed"],
+                "description": "Where the newest revision stands.",
+            },
+            "error": nullable(record({"code": STRING, "message": STRING})),
+            "notices": array(STRING),
+            "enabled": BOOLEAN,
+            "metadata": ANY_OBJECT,
+            "chunking": nullable(record({"strategy": STRING, "size": INTEGER, "overlap": INTEGER})),
+            "mediaType": STRING,
+            "size": {"type": "integer", "description": "In bytes."},
+            "sha256": DIGEST,
+            "pages": nullable(INTEGER),
+            "chunks": {"type": "integer", "minimum": 0, "description": "That are searched now."},
+            "createdAt": TIME,
+        }
+    ),
+    PurgeRequest=request(
+        {
+            "reason": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": LONGEST_REASON,
+                "description": "Why it is erased. Kept for ever, in the audit log too: without "
+                "what is to be erased.",
+            }
+        }
+    ),
+    PurgedDocument=record(
+        {
+            "id": UUID,
+            "name": STRING,
+            "reason": STRING,
+            "purgedBy": STRING,
+            "purgedAt": TIME,
+            "revisions": {**array(INTEGER), "description": "The numbers of those erased."},
+            "chunks": {**COUNT, "description": "Passages erased, in all indexed forms."},
+            "copies": {
+                **array(
+                    record({"id": UUID, "name": STRING, "knowledgeBase": UUID, "deleted": BOOLEAN})
+                ),
+                "description": "Other documents with the same bytes: each has its own purge.",
+            },
+        },
+        about="What a purge erased; of the first one, where it was purged before.",
+    ),
+    Segment=record({"page": nullable(INTEGER), "section": nullable(STRING), "text": STRING}),
     ChunkPreviewRequest=request(
         {
             "chunking": nullable(ref("Chunking")),
@@ -119,7 +209,7 @@ components(
         {
             "file": array({"type": "string", "contentMediaType": "application/octet-stream"}),
             "name": {
-                **array(DOCUMENT_NAME),
+                **array(_NAME),
                 "description": "One for each file, in their order. Else the files' own names, "
                 "with the folders in them.",
             },

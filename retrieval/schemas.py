@@ -25,18 +25,11 @@ from registry.openapi import (
     ref,
     request,
 )
-from retrieval.purging import LONGEST_REASON
 from retrieval.questions import MAX_QUERY_CHARACTERS
 
 Schema = dict[str, Any]
 
 _NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 200}
-DOCUMENT_NAME: Schema = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": 500,
-    "description": "May contain `/`. Unique among the living documents of its knowledge base.",
-}
 _TOP_K: Schema = {
     "type": "integer",
     "minimum": 1,
@@ -245,89 +238,6 @@ components(
             "pinnedBy": array({"type": "string", "description": "For example `support v3`."}),
         }
     ),
-    DocumentText=request(
-        {"name": DOCUMENT_NAME, "text": STRING, "metadata": nullable(ANY_OBJECT)},
-        optional=["metadata"],
-        about="Without an extension in its name, the text is Markdown.",
-    ),
-    DocumentTextReplacement=request(
-        {"name": DOCUMENT_NAME, "text": STRING, "metadata": nullable(ANY_OBJECT)},
-        optional=["name", "metadata"],
-    ),
-    DocumentFile=request(
-        {
-            "file": {"type": "string", "contentMediaType": "application/octet-stream"},
-            "name": {**DOCUMENT_NAME, "description": "Else the file's own name."},
-            "metadata": {"type": "string", "description": "A JSON object, as text."},
-        },
-        optional=["name", "metadata"],
-    ),
-    DocumentChange=changes(
-        {
-            "name": DOCUMENT_NAME,
-            "metadata": ANY_OBJECT,
-            "enabled": BOOLEAN,
-            "chunking": nullable(ref("Chunking")),
-        },
-        about="The next snapshot shows it. Only another `chunking` embeds anything, and this "
-        "document alone; null takes it back to that of the knowledge base.",
-    ),
-    Document=record(
-        {
-            "id": UUID,
-            "name": STRING,
-            "revision": {"type": "integer", "description": "The newest."},
-            "servedRevision": {
-                "type": ["integer", "null"],
-                "description": "The revision that is searched now, null where none is.",
-            },
-            "status": {
-                "enum": ["pending", "extracted", "indexed", "failed"],
-                "description": "Where the newest revision stands.",
-            },
-            "error": nullable(record({"code": STRING, "message": STRING})),
-            "notices": array(STRING),
-            "enabled": BOOLEAN,
-            "metadata": ANY_OBJECT,
-            "chunking": nullable(record({"strategy": STRING, "size": INTEGER, "overlap": INTEGER})),
-            "mediaType": STRING,
-            "size": {"type": "integer", "description": "In bytes."},
-            "sha256": DIGEST,
-            "pages": nullable(INTEGER),
-            "chunks": {"type": "integer", "minimum": 0, "description": "That are searched now."},
-            "createdAt": TIME,
-        }
-    ),
-    PurgeRequest=request(
-        {
-            "reason": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": LONGEST_REASON,
-                "description": "Why it is erased. Kept for ever, in the audit log too: without "
-                "what is to be erased.",
-            }
-        }
-    ),
-    PurgedDocument=record(
-        {
-            "id": UUID,
-            "name": STRING,
-            "reason": STRING,
-            "purgedBy": STRING,
-            "purgedAt": TIME,
-            "revisions": {**array(INTEGER), "description": "The numbers of those erased."},
-            "chunks": {**COUNT, "description": "Passages erased, in all indexed forms."},
-            "copies": {
-                **array(
-                    record({"id": UUID, "name": STRING, "knowledgeBase": UUID, "deleted": BOOLEAN})
-                ),
-                "description": "Other documents with the same bytes: each has its own purge.",
-            },
-        },
-        about="What a purge erased; of the first one, where it was purged before.",
-    ),
-    Segment=record({"page": nullable(INTEGER), "section": nullable(STRING), "text": STRING}),
     Passage=record(_PASSAGE, optional=["rerankScore"]),
     Candidate=record({**_PASSAGE, "kept": BOOLEAN}, optional=["rerankScore"]),
     Applied=record(
