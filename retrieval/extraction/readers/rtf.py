@@ -10,9 +10,8 @@ import codecs
 import re
 from dataclasses import dataclass, replace
 
-from retrieval.extraction.outline import Outline
 from retrieval.extraction.reader import Reading
-from retrieval.extraction.tables import table_text
+from retrieval.extraction.readers.rtf_blocks import Blocks
 
 _TOKEN = re.compile(
     rb"\\([a-zA-Z]{1,32})(-?\d{1,10})?[ ]?|\\'([0-9a-fA-F]{2})|\\(\r\n|[^a-zA-Z])|([{}])"
@@ -67,7 +66,6 @@ _PASSED_OVER = frozenset(
 _READ_THOUGH_OPTIONAL = frozenset(("shpinst", "shptxt", "ud", "cs", "listtag"))
 _HEADING = re.compile(r"heading (\d)\b", re.I)
 _BODY_LEVEL = 10
-_NUMBER = re.compile(r"\w+[.)]")
 _MOST_GROUPS = 1_000_000
 
 
@@ -102,7 +100,7 @@ class _Reader:
     def __init__(self, content: bytes, reading: Reading) -> None:
         self._content = content
         self._reading = reading
-        self._writer = _Writer(reading.outline)
+        self._blocks = Blocks(reading.outline)
         self._state = _State()
         self._states: list[_State] = []
         self._default = "cp1252"
@@ -139,7 +137,7 @@ class _Reader:
             elif word is not None:
                 self._word(word.decode("ascii"), None if number is None else int(number))
         self._flush()
-        self._writer.end()
+        self._blocks.end()
 
     # -- groups ------------------------------------------------------------------------------
 
@@ -164,7 +162,7 @@ class _Reader:
         if self._states:
             self._state = self._states.pop()
         if ended.target != self._state.target:
-            self._writer.close(ended.target)
+            self._blocks.close(ended.target)
 
     def _note_style(self, state: _State) -> None:
         name = self._style_name.strip().rstrip(";").strip()
@@ -212,7 +210,7 @@ class _Reader:
         elif word in ("cell", "nestcell", "row"):
             self._flush()
             if not state.passed_over:
-                self._writer.table(word)
+                self._blocks.table(word)
         else:
             self._set(word, number)
 
@@ -234,10 +232,10 @@ class _Reader:
             state.passed_over = state.table != "style" or not optional or word != "cs"
         elif word == "footnote":
             state.target = "note"
-            self._writer.open("note")
+            self._blocks.open()
         elif word in ("listtext", "pntext"):
             state.target = "marker"
-            self._writer.open("marker")
+            self._blocks.open()
         else:
             return False
         return word != "cs"
@@ -312,7 +310,7 @@ class _Reader:
         if state.table == "style":
             self._style_name += text
         else:
-            self._writer.write(text)
+            self._blocks.write(text)
 
     def _end_paragraph(self) -> None:
         state = self._state
@@ -321,112 +319,7 @@ class _Reader:
         level = state.level
         if level is None and state.style is not None:
             level = self._styles.get(state.style)
-        self._writer.paragraph(level=level, in_table=state.in_table)
-
-
-class _Writer:
-    """Puts what was read into the order of the document: notes after their paragraph."""
-
-    def __init__(self, outline: Outline) -> None:
-        self._outline = outline
-        self._parts: list[list[str]] = [[]]
-        self._marker: str | None = None
-        self._notes: list[str] = []
-        self._items: list[str] = []
-        self._cells: list[str] = []
-        self._rows: list[list[str]] = []
-
-    def write(self, text: str) -> None:
-        self._parts[-1].append(text)
-
-    def open(self, target: str) -> None:
-        """Begin a note or the marker of a list item."""
-        del target
-        self._parts.append([])
-
-    def close(self, target: str) -> None:
-        if target == "paragraph" or len(self._parts) < 2:
-            return
-        text = _joined(self._parts.pop()).strip()
-        if target == "marker":
-            number = _NUMBER.fullmatch(text)
-            self._marker = f"{text} " if number else "- "
-        elif text:
-            self._notes.append(f"Note: {' '.join(text.split())}")
-
-    def paragraph(self, *, level: int | None, in_table: bool) -> None:
-        if len(self._parts) > 1:
-            self._parts[-1].append(" ")
-            return
-        if in_table:
-            self._parts[0].append("\n")
-            return
-        text = _joined(self._parts[0])
-        self._parts[0] = []
-        marker, self._marker = self._marker, None
-        if not text.strip():
-            return
-        self._end_table()
-        if level is not None:
-            self._end_list()
-            self._outline.heading(level, text)
-        elif marker is not None:
-            self._items.append(marker + text.strip())
-        else:
-            self._end_list()
-            self._outline.block(text.strip())
-        self._write_notes()
-
-    def table(self, word: str) -> None:
-        """End a cell or a row; a cell of a table in a cell goes on in the outer one."""
-        if len(self._parts) > 1:
-            return
-        if word == "nestcell":
-            self._parts[0].append("; ")
-        elif word == "cell":
-            self._cells.append(_joined(self._parts[0]))
-            self._parts[0] = []
-        elif self._cells:
-            self._end_list()
-            self._rows.append(self._cells)
-            self._cells = []
-        self._marker = None
-
-    def end(self) -> None:
-        while len(self._parts) > 1:
-            self.close("note")
-        if self._cells:
-            self.table("row")
-        self.paragraph(level=None, in_table=False)
-        self._end_table()
-        self._end_list()
-        self._write_notes()
-
-    def _end_table(self) -> None:
-        if self._rows:
-            self._outline.block(table_text(self._rows))
-            self._rows = []
-            self._write_notes()
-
-    def _end_list(self) -> None:
-        if self._items:
-            self._outline.block("\n".join(self._items))
-            self._items = []
-
-    def _write_notes(self) -> None:
-        if self._notes and self._items:
-            self._end_list()
-        for note in self._notes:
-            self._outline.block(note)
-        self._notes = []
-
-
-def _joined(parts: list[str]) -> str:
-    """Return the text; characters beyond the first plane come as two halves."""
-    text = "".join(parts)
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+        self._blocks.paragraph(level=level, in_table=state.in_table)
 
 
 def _is_code_page(name: str) -> bool:
