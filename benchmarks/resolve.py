@@ -11,23 +11,19 @@ in every round; what is printed are ratios of medians, with the absolute figures
 from __future__ import annotations
 
 import argparse
-import http.client
 import itertools
 import json
 import os
-import shutil
 import statistics
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from _installation import installation
+from _serving import Connection, web_server
+
 PARTS = ("http", "expressions", "hostile", "scale")
 BINDINGS = 20
 SMALL = "registry_small"
@@ -99,7 +95,7 @@ def context_of_new_values(number: int) -> dict[str, Any]:
 
 def main() -> None:
     options = _options()
-    with _installation():
+    with installation():
         print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}")
         key, etags = _publish()
         print(f"one version with {BINDINGS} bindings, an answer of {etags} bytes")
@@ -115,37 +111,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--versions", type=int, default=20, help="of each of them")
     parser.add_argument("--only", nargs="+", choices=PARTS)
     return parser.parse_args()
-
-
-@contextmanager
-def _installation() -> Iterator[None]:
-    """Run PostgreSQL in a new data folder, which goes afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="registry-bench-"))
-    folder.chmod(0o711)
-    os.environ["DATA_DIR"] = str(folder / "data")
-    os.environ["DATABASE_ROLE"] = "owner"
-    os.environ["LOG_LEVEL"] = "ERROR"
-    os.environ["SECRET_KEY"] = "a secret of the benchmark"
-    os.environ["DJANGO_SETTINGS_MODULE"] = "registry.settings"
-    os.environ["PYTHONPATH"] = str(ROOT)
-    sys.path.insert(0, str(ROOT))
-    import django
-
-    from registry.embedded.instance import Instance
-    from registry.embedded.postgres import start_postgres
-
-    server = None
-    try:
-        server = start_postgres(Instance(folder / "data"))
-        django.setup()
-        from django.core.management import call_command
-
-        call_command("migrate", verbosity=0)
-        yield
-    finally:
-        if server is not None:
-            server.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _publish() -> tuple[str, int]:
@@ -417,25 +382,14 @@ def _body(
     return json.dumps(body).encode()
 
 
-class Client:
-    """One connection that is kept open."""
+class Client(Connection):
+    """One connection that stays open, by which agents are resolved."""
 
-    def __init__(self, port: int, key: str) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-
-    def post(
-        self, action: str, body: bytes, *, method: str = "POST", slug: str = "support"
-    ) -> bytes:
-        self._connection.request(method, f"/api/v1/agents/{slug}/{action}", body, self._headers)
-        response = self._connection.getresponse()
-        content = response.read()
-        if response.status >= 300:
-            sys.exit(f"{action} answered {response.status}: {content[:500]!r}")
-        return content
+    def post(self, action: str, body: bytes, *, slug: str = "support") -> bytes:
+        return self.send("POST", f"/api/v1/agents/{slug}/{action}", body)
 
     def put_reference(self, answer: bytes) -> None:
-        self.post("reference", answer, method="PUT")
+        self.send("PUT", "/api/v1/agents/support/reference", answer)
 
     def timed(self, action: str, body: bytes, *, slug: str = "support") -> float:
         started = time.perf_counter()
@@ -445,38 +399,9 @@ class Client:
 
 @contextmanager
 def _server(database: str = "") -> Iterator[int]:
-    """Start one server process as `manage.py up` does, with the trivial view beside."""
-    import socket
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
-    command = [sys.executable, "-m", "granian", "--interface", "wsgi", "--no-ws"]
-    command += ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    command += ["--blocking-threads", "1", "--no-log", "registry.wsgi:application"]
-    environment = {
-        **os.environ,
-        "DATABASE_ROLE": "app",
-        "DATABASE_NAME": database,
-        "DJANGO_SETTINGS_MODULE": "benchmarks._resolve_settings",
-    }
-    process = subprocess.Popen(command, cwd=ROOT, env=environment)
-    try:
-        ends = time.monotonic() + 60
-        while True:
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-            try:
-                connection.request("GET", "/healthz")
-                connection.getresponse().read()
-                break
-            except OSError:
-                if time.monotonic() > ends or process.poll() is not None:
-                    sys.exit("The server did not start.")
-                time.sleep(0.1)
+    """Serve, with the trivial view beside the registry's; yield the port."""
+    with web_server("benchmarks._resolve_settings", database=database) as (port, _):
         yield port
-    finally:
-        process.terminate()
-        process.wait()
 
 
 # -- many agents -----------------------------------------------------------------------------

@@ -11,15 +11,11 @@ round; what is printed are ratios of medians, with the absolute figures of both 
 from __future__ import annotations
 
 import argparse
-import http.client
 import itertools
 import json
 import os
-import shutil
 import statistics
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +24,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from _installation import installation
+from _serving import Connection, web_server
+
 PARTS = ("calls", "repeated", "throughput", "exactness", "memory")
 HNSW, EXACT = "hnsw", "exact"
 SLUG = "bench"
@@ -40,7 +38,8 @@ SMALLEST_INDEX = 100_000
 def main() -> None:
     options = _options()
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # long runs are watched
-    with _installation() as folder:
+    # The reference's index has to fit, as its user would see to.
+    with installation(shared_buffers="2GB", max_wal_size="8GB") as folder:
         print(f"{len(os.sched_getaffinity(0))} cores; {_load()}")
         for size in options.sizes:
             stage = _stage(size, options, folder)
@@ -59,47 +58,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-# -- the installation --------------------------------------------------------------------------
-
-
-@contextmanager
-def _installation() -> Iterator[Path]:
-    """Run PostgreSQL and Valkey in a new data folder, which goes afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="registry-bench-"))
-    folder.chmod(0o711)
-    os.environ["DATA_DIR"] = str(folder / "data")
-    os.environ["DATABASE_ROLE"] = "owner"
-    os.environ["LOG_LEVEL"] = "WARNING"
-    os.environ["DJANGO_SETTINGS_MODULE"] = "registry.settings"
-    os.environ["PYTHONPATH"] = str(ROOT)
-    sys.path.insert(0, str(ROOT))
-    import django
-    import psycopg
-
-    from registry.embedded.instance import Instance
-    from registry.embedded.postgres import start_postgres
-    from registry.embedded.valkey import start_valkey
-
-    instance = Instance(folder / "data")
-    server = start_postgres(instance)
-    cache = start_valkey(instance)
-    try:
-        # The reference's index has to fit, as its user would see to.
-        dsn = instance.postgres_dsn("superuser")
-        with psycopg.connect(dsn, autocommit=True) as session:
-            session.execute("ALTER SYSTEM SET shared_buffers = '2GB'")
-            session.execute("ALTER SYSTEM SET max_wal_size = '8GB'")
-        server.stop()
-        server = start_postgres(instance)
-        django.setup()
-        from django.core.management import call_command
-
-        call_command("migrate", verbosity=0)
-        yield folder
-    finally:
-        cache.stop()
-        server.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+# -- the knowledge base -----------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -179,80 +138,35 @@ def _publish(agent: Any, base: Any) -> int:
 
 @contextmanager
 def _server(stage: Stage, *, processes: int = 1) -> Iterator[tuple[int, int]]:
-    """Serve as `manage.py up` does, with the reference's views beside the registry's; the port and
-    the process id.
+    """Serve, with the reference's views beside the registry's, once the snapshot's copy is ready.
+
+    Yields the port and the process id.
     """
-    from registry.embedded.ports import reserve_port
-
-    held = reserve_port("127.0.0.1", 0)
-    port = int(held.getsockname()[1])
-    held.close()
-    log = (stage.folder / "web.log").open("ab")
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "granian", "--interface", "wsgi", "--no-ws"),
-            *("--host", "127.0.0.1", "--port", str(port)),
-            *("--workers", str(processes), "--blocking-threads", "1"),
-            "registry.wsgi:application",
-        ],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "DJANGO_SETTINGS_MODULE": "benchmarks._search_settings",
-            "DATABASE_ROLE": "app",
-            "HF_HUB_OFFLINE": "1",
-        },
-        stdout=log,
-        stderr=log,
-    )
-    try:
-        _wait_until_warm(stage, port)
-        yield port, process.pid
-    finally:
-        process.terminate()
-        process.wait(30)
-        log.close()
+    with web_server("benchmarks._search_settings", processes=processes) as (port, process_id):
+        _wait_until_warm(stage)
+        yield port, process_id
 
 
-def _wait_until_warm(stage: Stage, port: int) -> None:
+def _wait_until_warm(stage: Stage) -> None:
     ends = time.monotonic() + 300
     copies = stage.folder / "data" / "copies"
     digest = stage.base.current_snapshot.digest.removeprefix("sha256:")
-    while not (_answers(port) and list(copies.glob(f"*{digest}*.copy"))):
+    while not list(copies.glob(f"*{digest}*.copy")):
         if time.monotonic() > ends:
-            raise SystemExit("the server did not become warm: see web.log")
+            raise SystemExit("The server did not become warm.")
         time.sleep(0.2)
     # Checked, byte for byte, by the process that opens it.
     time.sleep(2 + stage.size / 200_000)
 
 
-def _answers(port: int) -> bool:
-    try:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-        connection.request("GET", "/healthz")
-        return connection.getresponse().status == 200
-    except OSError:
-        return False
+class Client(Connection):
+    """One connection that stays open, by which a tool is called."""
 
-
-class Client:
-    """One connection that stays open."""
-
-    def __init__(self, port: int, key: str) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
-        self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-
-    def send(self, method: str, path: str, body: Any) -> bytes:
-        content = json.dumps(body)
-        self._connection.request(method, path, content, self._headers)
-        response = self._connection.getresponse()
-        answer = response.read()
-        if response.status >= 300:
-            raise SystemExit(f"{method} {path}: {response.status} {answer[:500]!r}")
-        return answer
+    def ask(self, method: str, path: str, body: Any) -> bytes:
+        return self.send(method, path, json.dumps(body).encode())
 
     def call(self, body: Any) -> bytes:
-        return self.send("POST", f"/api/v1/agents/{SLUG}/tools/search/call", body)
+        return self.ask("POST", f"/api/v1/agents/{SLUG}/tools/search/call", body)
 
 
 # -- what is measured --------------------------------------------------------------------------
@@ -266,7 +180,7 @@ def measure_calls(stage: Stage, options: argparse.Namespace) -> None:
         base = {"base": str(stage.base.pk)}
         for _ in range(20):
             answer = client.call(stage.body(next(stage.fresh), options))
-        client.send("PUT", "/bench/same", json.loads(answer))
+        client.ask("PUT", "/bench/same", json.loads(answer))
         times: dict[str, list[float]] = {}
         recalls: list[float] = []
         step = 1 if stage.size <= 100_000 else 10
@@ -276,15 +190,15 @@ def measure_calls(stage: Stage, options: argparse.Namespace) -> None:
             own = _timed(times, "call", client.call, body)
             for _ in range(2):
                 _timed(times, "seen", client.call, body)
-            _timed(times, "same", client.send, "POST", "/bench/same", body)
+            _timed(times, "same", client.ask, "POST", "/bench/same", body)
             _timed(times, "embed", floors.embed, query)
             _timed(times, "read", floors.read)
             _timed(times, "commit", floors.commit)
             if HNSW not in options.without:
-                found = _timed(times, HNSW, client.send, "POST", "/bench/hnsw", body | base)
+                found = _timed(times, HNSW, client.ask, "POST", "/bench/hnsw", body | base)
                 recalls.append(_recall(own, found))
             if EXACT not in options.without and number % step == 0:
-                _timed(times, EXACT, client.send, "POST", "/bench/exact", body | base)
+                _timed(times, EXACT, client.ask, "POST", "/bench/exact", body | base)
     _say_calls(times, recalls, options)
 
 
