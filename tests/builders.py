@@ -62,12 +62,34 @@ def replace_text(base: KnowledgeBase, document: Document, text: str) -> None:
     )
 
 
+def rechunk(base: KnowledgeBase, size: int, overlap: int = 0) -> None:
+    """Cut a base's documents otherwise, from its next build on; sizes are in tokens."""
+    chunking = {"strategy": "recursive", "size": size, "overlap": overlap}
+    update_knowledge_base(actor=ACTOR, knowledge_base_id=base.pk, values={"chunking": chunking})
+
+
+def work_off(snapshot: IndexSnapshot) -> int:
+    """Do all pieces of a build in this process, as a worker does; return how many there were."""
+    done = 0
+    while (claim := claim_piece(snapshot.pk)) is not None:
+        work_on(claim)
+        done += 1
+    return done
+
+
+def build_unsealed(base: KnowledgeBase) -> IndexSnapshot:
+    """Run the build that is due up to its end, but for sealing it."""
+    snapshot = start_build(base.pk)
+    assert snapshot is not None, "no build was due"
+    work_off(snapshot)
+    return snapshot
+
+
 def build(base: KnowledgeBase) -> IndexSnapshot:
     """Run what is due in this process, by the functions that a worker calls."""
     last = None
     while (snapshot := start_build(base.pk)) is not None:
-        while (claim := claim_piece(snapshot.pk)) is not None:
-            work_on(claim)
+        work_off(snapshot)
         assert finish_build(snapshot.pk)
         last = snapshot
     assert last is not None, "no build was due"

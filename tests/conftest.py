@@ -15,6 +15,7 @@ from registry.access import create_api_key
 from registry.actors import Actor
 from retrieval.traces import writer
 from tests import builders
+from tests.endpoint import KEY, Endpoint, running_endpoint
 from tests.traces import forget_traces
 from tests.worker import Worker, running_worker
 
@@ -67,24 +68,37 @@ def actor() -> Actor:
 
 
 @pytest.fixture
-def client_for() -> Callable[..., APIClient]:
+def client_class() -> type[APIClient]:
+    return APIClient
+
+
+@pytest.fixture
+def client_for(db: None, client_class: type[APIClient]) -> Callable[..., APIClient]:
     """Return a function that makes an API client with a key of a scope."""
 
     def make(scope: str = "admin", **limits: Any) -> APIClient:
-        name = f"{scope} {len(made)}"
-        key = create_api_key(actor=builders.ACTOR, name=name, scope=scope, **limits)
-        client = APIClient(HTTP_AUTHORIZATION=f"Bearer {key}")
-        made.append(client)
-        return client
+        made.append(f"{scope} {len(made)}")
+        key = create_api_key(actor=builders.ACTOR, name=made[-1], scope=scope, **limits)
+        return client_class(HTTP_AUTHORIZATION=f"Bearer {key}")
 
-    made: list[APIClient] = []
+    made: list[str] = []
     return make
 
 
 @pytest.fixture
-def api(db: None, client_for: Callable[..., APIClient]) -> APIClient:
+def api(client_for: Callable[..., APIClient]) -> APIClient:
     """An API client with a key of scope admin."""
     return client_for("admin")
+
+
+@pytest.fixture
+def endpoint(settings: Any) -> Iterator[Endpoint]:
+    """A server of a model that answers, to which the settings point."""
+    with running_endpoint() as server:
+        settings.ANSWER_BASE_URL = server.url
+        settings.ANSWER_MODEL = "a-model"
+        settings.ANSWER_API_KEY = KEY
+        yield server
 
 
 @pytest.fixture

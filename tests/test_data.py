@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.folders import CHECKOUT
+
 _SKIPPED = """
 import pytest
 from tests.data import shared_data
@@ -35,7 +36,7 @@ def _run(root: Path, source: str) -> tuple[int, str]:
     """Run one test in a checkout of its own at ``root``, with this one's ``tests/data.py``."""
     (root / "tests").mkdir(parents=True)
     (root / "tests" / "__init__.py").touch()
-    shutil.copy(ROOT / "tests" / "data.py", root / "tests" / "data.py")
+    shutil.copy(CHECKOUT / "tests" / "data.py", root / "tests" / "data.py")
     (root / "tests" / "test_it.py").write_text(source)
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "tests.data", "-p", "no:django", "-rs", "tests"],

@@ -14,7 +14,7 @@ import httpx
 from django.conf import settings
 from django.db import connection
 
-from tests.worker import ROOT
+from tests.folders import CHECKOUT
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def running_web(*, workers: int = 1) -> Iterator[str]:
     }
     log_path = settings.DATA_DIR / f"web-{os.getpid()}.log"
     with log_path.open("wb") as log:
-        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+        process = subprocess.Popen(command, cwd=CHECKOUT, env=environment, stdout=log, stderr=log)
     try:
         _wait(url, process)
         yield url

@@ -10,16 +10,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from celery import current_app
 from django.conf import settings
 from django.db import connection
 
+from tests.folders import CHECKOUT
 from tests.servers import INSTANCE
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 @dataclass
@@ -63,7 +61,7 @@ def running_worker(
     with log_path.open("wb") as log:
         process = subprocess.Popen(
             command,
-            cwd=ROOT,
+            cwd=CHECKOUT,
             env=environment,
             stdout=log,
             stderr=log,

@@ -1,22 +1,18 @@
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.instance import Client, Instance
+from tests.folders import passable_folder
 
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    """A folder that the unprivileged user of an embedded PostgreSQL can reach."""
-    path = Path(tempfile.mkdtemp(prefix="registry-acceptance-"))
-    path.chmod(0o711)
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
+    with passable_folder() as path:
+        yield path
 
 
 @pytest.fixture(scope="module")

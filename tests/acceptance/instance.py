@@ -14,9 +14,9 @@ from typing import Any, Protocol
 
 import httpx
 
+from tests.folders import CHECKOUT
 from tests.servers import INSTANCE as SERVERS
 
-ROOT = Path(__file__).resolve().parents[2]
 _ADDRESS = re.compile(r"Admin\s+(http://\S+)/admin/")
 _START_SECONDS = 240
 _OURS = ("DATABASE_", "REDIS_", "BROKER_", "DATA_DIR", "DJANGO_", "PYTEST_", "MODELS_DIR")
@@ -51,7 +51,7 @@ class Instance:
         words = ["up", "--port", "0", "--no-demo", *self.options, *self._where()]
         self._process = subprocess.Popen(
             [sys.executable, "manage.py", *words],
-            cwd=ROOT,
+            cwd=CHECKOUT,
             env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -99,7 +99,7 @@ class Instance:
         """Run a management command on this installation, whatever comes of it."""
         return subprocess.run(
             [sys.executable, "manage.py", *words, *self._where()],
-            cwd=ROOT,
+            cwd=CHECKOUT,
             env=self.environment,
             capture_output=True,
             text=True,

@@ -15,8 +15,9 @@ import pytest
 from redis import Redis
 
 from registry.embedded.instance import Instance as Places
-from tests.acceptance.instance import ROOT, Client, Instance
+from tests.acceptance.instance import Client, Instance
 from tests.data import shared_data
+from tests.folders import CHECKOUT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
@@ -73,7 +74,7 @@ class Database:
 
 def _corpus() -> Iterator[Path]:
     yield from sorted(shared_data("kb", "files").rglob("*.md"))
-    handbook = ROOT / "examples" / "handbook"
+    handbook = CHECKOUT / "examples" / "handbook"
     for ending in ("pdf", "docx", "html"):
         yield from sorted(handbook.glob(f"??*/*.{ending}"))
 

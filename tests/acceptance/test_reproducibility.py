@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.acceptance.instance import ROOT
+from tests.folders import CHECKOUT
 
 
 @pytest.mark.slow
@@ -17,7 +17,7 @@ def test_versions__whatever_happens_to_the_installation__answer_byte_for_byte_as
 
     done = subprocess.run(
         [sys.executable, "benchmarks/reproducibility.py", *words],
-        cwd=ROOT,
+        cwd=CHECKOUT,
         capture_output=True,
         text=True,
         timeout=1700,

@@ -1,9 +1,18 @@
-"""Forms as a browser sends them: the page's own values, with what a person typed over them."""
+"""Pages of the admin: their addresses, their text, and their forms as a browser sends them."""
 
 from __future__ import annotations
 
 from html.parser import HTMLParser
 from typing import Any
+
+from django.db.models import Model
+from django.urls import reverse
+
+
+def address_of(obj: Model, page: str, *further: object) -> str:
+    """Return the address of a page of one object; ``further`` is what stands behind its id."""
+    name = f"{obj._meta.app_label}_{obj._meta.model_name}_{page}"
+    return reverse(f"admin:{name}", args=[obj.pk, *further])
 
 
 class _Form(HTMLParser):

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from django.urls import reverse
 
 from agents.drafting import draft_of
 from agents.models import Agent, AgentVersion
@@ -12,20 +11,12 @@ from retrieval.knowledge_bases import find
 from retrieval.models import KnowledgeBase
 from tests import builders
 from tests.admin.conftest import Audited
-from tests.admin.pages import sent_by, text_of
+from tests.admin.pages import address_of, sent_by, text_of
 from tests.traces import kept_traces
 
 pytestmark = pytest.mark.django_db
 
 ADD = "/admin/agents/agent/add/"
-
-
-def _page(name: str, agent: Agent) -> str:
-    return reverse(f"admin:agents_agent_{name}", args=[agent.pk])
-
-
-def _version_page(name: str, version: AgentVersion) -> str:
-    return reverse(f"admin:agents_agentversion_{name}", args=[version.pk])
 
 
 @pytest.fixture
@@ -58,7 +49,7 @@ def test_creating__by_the_form__makes_an_agent_and_leads_to_its_draft(
 
     agent = Agent.objects.get(slug="support")
     assert agent.name == "support"
-    assert answer.headers["Location"] == _page("draft", agent)
+    assert answer.headers["Location"] == address_of(agent, "draft")
 
 
 @pytest.mark.parametrize("slug", ["", "Support", "a b", "-a", "ä", "support"])
@@ -79,11 +70,11 @@ def test_settings__renamed_and_archived__is_one_change(
     browser: Client, audited: Audited, agent: Agent
 ) -> None:
     with audited("agent.updated"):
-        browser.post(_page("settings", agent), {"name": "Customer support", "archived": "on"})
+        browser.post(address_of(agent, "settings"), {"name": "Customer support", "archived": "on"})
 
     agent.refresh_from_db()
     assert agent.name == "Customer support"
-    assert "Archived" in text_of(browser.get(_page("change", agent)))
+    assert "Archived" in text_of(browser.get(address_of(agent, "change")))
 
 
 def test_agent__its_address__also_knows_the_slug(browser: Client, agent: Agent) -> None:
@@ -97,7 +88,7 @@ def test_trying_a_context__against_the_draft__says_what_applies_and_why(
 ) -> None:
     with audited(""):
         page = browser.post(
-            _page("context", agent), {"context": '{"region": "EU"}', "version": "draft"}
+            address_of(agent, "context"), {"context": '{"region": "EU"}', "version": "draft"}
         )
 
     decisions = [(one["label"], one["applies"], one["reason"]) for one in _bindings(page)]
@@ -112,7 +103,7 @@ def _bindings(page: Any) -> Any:
 
 def test_trying_a_context__that_is_not_as_declared__says_so(browser: Client, agent: Agent) -> None:
     page = browser.post(
-        _page("context", agent), {"context": '{"region": "FR"}', "version": "draft"}
+        address_of(agent, "context"), {"context": '{"region": "FR"}', "version": "draft"}
     )
 
     said = text_of(page)
@@ -128,8 +119,8 @@ def test_trying_a_context__a_published_version__decides_by_its_own_bindings(
     builders.edit(agent, bindings=[])
     typed = {"context": '{"region": "EU"}'}
 
-    draft = browser.post(_page("context", agent), {**typed, "version": "draft"})
-    version = browser.post(_page("context", agent), {**typed, "version": "1"})
+    draft = browser.post(address_of(agent, "context"), {**typed, "version": "draft"})
+    version = browser.post(address_of(agent, "context"), {**typed, "version": "1"})
 
     assert _bindings(draft) == []
     assert len(_bindings(version)) == 2
@@ -139,7 +130,7 @@ def test_trying_a_context__a_published_version__decides_by_its_own_bindings(
 def test_trying_a_context__that_is_no_object__is_said_at_the_field(
     browser: Client, agent: Agent, context: str
 ) -> None:
-    page = browser.post(_page("context", agent), {"context": context, "version": "draft"})
+    page = browser.post(address_of(agent, "context"), {"context": context, "version": "draft"})
 
     assert list(page.context["adminform"].form.errors) == ["context"]
 
@@ -147,9 +138,9 @@ def test_trying_a_context__that_is_no_object__is_said_at_the_field(
 def test_trying_a_context__the_page_itself__starts_from_the_declared_values(
     browser: Client, agent: Agent
 ) -> None:
-    typed = sent_by(browser.get(_page("context", agent)), "context")
+    typed = sent_by(browser.get(address_of(agent, "context")), "context")
 
-    page = browser.post(_page("context", agent), typed)
+    page = browser.post(address_of(agent, "context"), typed)
 
     assert _bindings(page)[0]["applies"] is True
 
@@ -157,15 +148,15 @@ def test_trying_a_context__the_page_itself__starts_from_the_declared_values(
 def test_publishing__by_the_button__makes_a_version_that_can_be_read(
     browser: Client, audited: Audited, agent: Agent
 ) -> None:
-    url = _page("publish", agent)
+    url = address_of(agent, "publish")
 
     with audited("version.published"):
         answer = browser.post(url, sent_by(browser.get(url), "revision", notes="First.\nNew."))
 
     version = AgentVersion.objects.get(agent=agent, number=1)
     assert (version.notes, version.published_by) == ("First.\nNew.", "ada")
-    assert answer.headers["Location"] == _version_page("change", version)
-    said = text_of(browser.get(_version_page("change", version)))
+    assert answer.headers["Location"] == address_of(version, "change")
+    said = text_of(browser.get(address_of(version, "change")))
     for shown in (version.digest, "Answer from the passages.", "region == 'EU'", "search", "#1"):
         assert shown in said
 
@@ -174,7 +165,7 @@ def test_publishing__a_snapshot_that_lacks_changes__wants_to_be_told(
     browser: Client, audited: Audited, agent: Agent, base: KnowledgeBase
 ) -> None:
     builders.add_text(base, "new.md", "# New\n\nSomething new.\n")
-    url = _page("publish", agent)
+    url = address_of(agent, "publish")
     page = browser.get(url)
 
     with audited(""):
@@ -190,7 +181,7 @@ def test_publishing__a_snapshot_that_lacks_changes__wants_to_be_told(
 def test_publishing__outdated_only_when_the_button_is_pressed__offers_the_consent(
     browser: Client, agent: Agent, base: KnowledgeBase
 ) -> None:
-    url = _page("publish", agent)
+    url = address_of(agent, "publish")
     page = browser.get(url)
     builders.add_text(base, "new.md", "# New\n")
 
@@ -204,7 +195,7 @@ def test_publishing__no_snapshot_yet__is_refused(browser: Client, audited: Audit
     empty = builders.make_base("Empty")
     agent = builders.make_agent("support")
     builders.edit(agent, bindings=[{"knowledgeBase": str(empty.pk)}])
-    url = _page("publish", agent)
+    url = address_of(agent, "publish")
     page = browser.get(url)
 
     with audited(""):
@@ -218,7 +209,7 @@ def test_publishing__nothing_new__is_refused(
     browser: Client, audited: Audited, agent: Agent
 ) -> None:
     builders.publish(agent)
-    url = _page("publish", agent)
+    url = address_of(agent, "publish")
 
     with audited(""):
         refused = browser.post(url, sent_by(browser.get(url), "revision"))
@@ -229,7 +220,7 @@ def test_publishing__nothing_new__is_refused(
 def test_publishing__a_draft_edited_meanwhile__has_to_be_looked_at_again(
     browser: Client, audited: Audited, agent: Agent
 ) -> None:
-    url = _page("publish", agent)
+    url = address_of(agent, "publish")
     typed = sent_by(browser.get(url), "revision")
     builders.edit(agent, prompt="Another one slipped in.")
 
@@ -248,7 +239,7 @@ def test_publishing__the_page__shows_what_changed_since_the_last_version(
     builders.add_text(base, "new.md", "# New\n\nSomething new.\n")
     builders.build(find(base.pk))
 
-    changes = browser.get(_page("publish", agent)).context["publication"].changes
+    changes = browser.get(address_of(agent, "publish")).context["publication"].changes
 
     assert [change.what for change in changes] == [
         "prompt",
@@ -262,7 +253,7 @@ def test_version__restored__makes_the_draft_a_copy_of_it(
 ) -> None:
     version = builders.publish(agent)
     builders.edit(agent, prompt="Now in verse.")
-    url = _version_page("restore", version)
+    url = address_of(version, "restore")
     page = browser.get(url)
 
     with audited("draft.restored"):
@@ -275,7 +266,7 @@ def test_version__restored_over_an_edit_that_nobody_saw__is_refused(
     browser: Client, audited: Audited, agent: Agent
 ) -> None:
     version = builders.publish(agent)
-    url = _version_page("restore", version)
+    url = address_of(version, "restore")
     typed = sent_by(browser.get(url), "revision")
     builders.edit(agent, prompt="Now in verse.")
 
@@ -294,8 +285,8 @@ def test_versions__the_list__holds_published_ones_and_no_draft(
     page = browser.get("/admin/agents/agentversion/", {"agent__id__exact": str(agent.pk)})
 
     assert [row.number for row in page.context["cl"].result_list] == [1]
-    draft = browser.get(_version_page("change", draft_of(agent)))
-    assert draft.headers["Location"] == _page("draft", agent)
+    draft = browser.get(address_of(draft_of(agent), "change"))
+    assert draft.headers["Location"] == address_of(agent, "draft")
 
 
 def test_alias__made_and_moved__has_its_history(
@@ -304,7 +295,7 @@ def test_alias__made_and_moved__has_its_history(
     builders.publish(agent)
     builders.edit(agent, prompt="Now in verse.")
     builders.publish(agent)
-    url = _page("aliases", agent)
+    url = address_of(agent, "aliases")
 
     with audited("alias.moved"):
         browser.post(url, {"name": "production", "version": "2", "expected": ""})
@@ -325,7 +316,7 @@ def test_alias__moved_by_another_meanwhile__is_not_moved(
     builders.publish(agent)
     builders.edit(agent, prompt="Now in verse.")
     builders.publish(agent)
-    url = _page("aliases", agent)
+    url = address_of(agent, "aliases")
     browser.post(url, {"name": "production", "version": "1", "expected": ""})
 
     with audited(""):
@@ -350,7 +341,7 @@ def test_alias__a_bad_name_or_version__moves_nothing(
     builders.publish(agent)
 
     with audited(""):
-        answer = browser.post(_page("aliases", agent), typed)
+        answer = browser.post(address_of(agent, "aliases"), typed)
 
     assert answer.status_code == 200
     assert answer.context["adminform"].form.errors

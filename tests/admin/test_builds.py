@@ -7,7 +7,6 @@ from django.contrib.auth.models import Permission, User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from django.urls import reverse
 
 from retrieval.claims import claim_piece
 from retrieval.documents import Upload, add_document
@@ -17,21 +16,13 @@ from retrieval.models import Document, KnowledgeBase
 from retrieval.pieces import work_on
 from tests import builders
 from tests.admin.conftest import Audited
-from tests.admin.pages import sent_by, text_of
+from tests.admin.pages import address_of, sent_by, text_of
 from tests.api.test_document_status import BROKEN_PDF
 
 pytestmark = pytest.mark.django_db
 
 DOCUMENTS = "/admin/retrieval/document/"
 SNAPSHOTS = "/admin/retrieval/indexsnapshot/"
-
-
-def _page(name: str, base: KnowledgeBase) -> str:
-    return reverse(f"admin:retrieval_knowledgebase_{name}", args=[base.pk])
-
-
-def _document_page(name: str, document: Document) -> str:
-    return reverse(f"admin:retrieval_document_{name}", args=[document.pk])
 
 
 def _add_broken(base: KnowledgeBase, name: str = "broken.pdf") -> Document:
@@ -56,7 +47,7 @@ def building() -> KnowledgeBase:
 def test_overview__while_building__says_how_far_and_how_long(
     browser: Client, building: KnowledgeBase
 ) -> None:
-    said = text_of(browser.get(_page("change", building)))
+    said = text_of(browser.get(address_of(building, "change")))
 
     assert "Snapshot 2 is being built: 3 of 5 documents (60.0 %)" in said
     assert "left." in said
@@ -66,27 +57,27 @@ def test_overview__while_building__says_how_far_and_how_long(
 def test_pausing__and_resuming__by_the_buttons(
     browser: Client, audited: Audited, building: KnowledgeBase
 ) -> None:
-    shown = browser.get(_page("change", building)).content.decode()
-    assert _page("pause", building) in shown
+    shown = browser.get(address_of(building, "change")).content.decode()
+    assert address_of(building, "pause") in shown
 
     with audited("build.paused"):
-        browser.post(_page("pause", building))
+        browser.post(address_of(building, "pause"))
 
-    paused = browser.get(_page("change", building))
+    paused = browser.get(address_of(building, "change"))
     assert "Building is paused." in text_of(paused)
     assert "left." not in text_of(paused)
-    assert _page("resume", building) in paused.content.decode()
+    assert address_of(building, "resume") in paused.content.decode()
     assert "paused" in text_of(browser.get("/admin/retrieval/knowledgebase/"))
     with audited("build.resumed"):
-        browser.post(_page("resume", building))
-    assert "Building is paused." not in text_of(browser.get(_page("change", building)))
+        browser.post(address_of(building, "resume"))
+    assert "Building is paused." not in text_of(browser.get(address_of(building, "change")))
 
 
 def test_pausing__nothing_to_build__says_so(browser: Client, audited: Audited) -> None:
     base = builders.base_with("Returns")
 
     with audited(""):
-        answer = browser.post(_page("pause", base), follow=True)
+        answer = browser.post(address_of(base, "pause"), follow=True)
 
     assert "Returns has no build that is due or running." in text_of(answer)
 
@@ -94,10 +85,8 @@ def test_pausing__nothing_to_build__says_so(browser: Client, audited: Audited) -
 def test_cancelling__from_the_overview__ends_the_build(
     browser: Client, audited: Audited, building: KnowledgeBase
 ) -> None:
-    cancel = reverse(
-        "admin:retrieval_indexsnapshot_cancel", args=[building.snapshots.get(number=2).pk]
-    )
-    assert cancel in browser.get(_page("change", building)).content.decode()
+    cancel = address_of(building.snapshots.get(number=2), "cancel")
+    assert cancel in browser.get(address_of(building, "change")).content.decode()
 
     with audited("snapshot.cancelled"):
         answer = browser.post(cancel, follow=True)
@@ -116,10 +105,10 @@ def test_buttons__for_a_person_who_may_only_look__are_not_there_and_refused(
     )
     client.force_login(reader)
 
-    shown = client.get(_page("change", building)).content.decode()
-    answers = [client.post(_page(name, building)) for name in ("pause", "resume", "reindex")]
+    shown = client.get(address_of(building, "change")).content.decode()
+    answers = [client.post(address_of(building, name)) for name in ("pause", "resume", "reindex")]
 
-    assert _page("pause", building) not in shown
+    assert address_of(building, "pause") not in shown
     assert [answer.status_code for answer in answers] == [403, 403, 403]
     assert not find(building.pk).build_paused
 
@@ -128,13 +117,13 @@ def test_policy__held_back_by_the_form__is_said_on_the_overview(
     browser: Client, audited: Audited
 ) -> None:
     base = builders.base_with()
-    url = _page("settings", base)
+    url = address_of(base, "settings")
     with audited("knowledge_base.updated"):
         browser.post(url, sent_by(browser.get(url), "strategy", failure_policy="holdBack"))
     _add_broken(base)
     builders.build(find(base.pk))
 
-    said = text_of(browser.get(_page("change", base)))
+    said = text_of(browser.get(address_of(base, "change")))
 
     assert "Snapshot 2 failed and is not searched. Held back: 1 document failed" in said
     assert "broken.pdf (extraction." in said
@@ -162,10 +151,10 @@ def test_retrying__one_document_by_its_button__tries_it_again(
     base = builders.base_with()
     broken = _add_broken(base)
     builders.build(base)
-    assert "Try again" in browser.get(_document_page("change", broken)).content.decode()
+    assert "Try again" in browser.get(address_of(broken, "change")).content.decode()
 
     with audited("document.retried"):
-        answer = browser.post(_document_page("retry", broken), follow=True)
+        answer = browser.post(address_of(broken, "retry"), follow=True)
 
     assert "It is tried again by the build that follows." in text_of(answer)
     assert "pending" in text_of(answer)
@@ -193,7 +182,7 @@ def test_retrying__chosen_documents__tries_the_failed_ones_and_names_the_others(
 def test_chunking__of_a_document_by_its_form__is_its_own(browser: Client, audited: Audited) -> None:
     base = builders.base_with()
     document = Document.objects.get(knowledge_base=base, name="returns.md")
-    url = _document_page("change", document)
+    url = address_of(document, "change")
 
     with audited("document.updated"):
         browser.post(url, sent_by(browser.get(url), "metadata", strategy="sentence", size="30"))
@@ -223,7 +212,7 @@ def test_chunking__of_a_document_out_of_range__is_said_at_its_field(
 ) -> None:
     base = builders.base_with()
     document = Document.objects.get(knowledge_base=base, name="returns.md")
-    url = _document_page("change", document)
+    url = address_of(document, "change")
 
     with audited(""):
         answer = browser.post(url, sent_by(browser.get(url), "metadata", **typed))

@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from django.urls import reverse
 
 from agents.models import Agent
 from tests import builders
 from tests.admin.conftest import Audited
-from tests.admin.pages import sent_by, text_of
+from tests.admin.pages import address_of, sent_by, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -31,10 +30,6 @@ def agent() -> Agent:
     return agent
 
 
-def _page(agent: Agent, name: str) -> str:
-    return reverse(f"admin:agents_agent_{name}", args=[agent.pk])
-
-
 def _rows(page: Any) -> list[tuple[str | None, list[Any], int]]:
     return [
         (one.name, list(one.shown), len(one.attached)) for one in page.context["coverage"].contexts
@@ -45,7 +40,7 @@ def test_coverage__of_the_draft__shows_each_context_with_what_applies(
     browser: Client, audited: Audited, agent: Agent
 ) -> None:
     with audited(""):
-        page = browser.get(_page(agent, "coverage"))
+        page = browser.get(address_of(agent, "coverage"))
 
     assert _rows(page) == [
         (None, [("items", "EU")], 1),
@@ -63,9 +58,9 @@ def test_coverage__of_a_version__is_chosen_by_its_number(browser: Client, agent:
     builders.publish(agent)
     builders.edit(agent, bindings=[], contextVariables=[], sampleContexts=[])
 
-    version = browser.get(_page(agent, "coverage"), {"version": "1"})
-    draft = browser.get(_page(agent, "coverage"))
-    unknown = browser.get(_page(agent, "coverage"), {"version": "7"}, follow=True)
+    version = browser.get(address_of(agent, "coverage"), {"version": "1"})
+    draft = browser.get(address_of(agent, "coverage"))
+    unknown = browser.get(address_of(agent, "coverage"), {"version": "7"}, follow=True)
 
     assert len(_rows(version)) == 3
     assert "what applies never changes" in text_of(draft)
@@ -75,16 +70,17 @@ def test_coverage__of_a_version__is_chosen_by_its_number(browser: Client, agent:
 def test_publish__warnings_of_the_coverage__are_shown_and_refused_where_the_draft_says_so(
     browser: Client, audited: Audited, agent: Agent
 ) -> None:
-    page = browser.get(_page(agent, "publish"))
+    page = browser.get(address_of(agent, "publish"))
     builders.edit(agent, coverageErrors=True)
-    strict = browser.get(_page(agent, "publish"))
+    strict = browser.get(address_of(agent, "publish"))
 
     with audited(""):
-        refused = browser.post(_page(agent, "publish"), sent_by(strict, "revision"))
+        refused = browser.post(address_of(agent, "publish"), sent_by(strict, "revision"))
     builders.edit(agent, coverageErrors=False)
     with audited("version.published"):
         browser.post(
-            _page(agent, "publish"), sent_by(browser.get(_page(agent, "publish")), "revision")
+            address_of(agent, "publish"),
+            sent_by(browser.get(address_of(agent, "publish")), "revision"),
         )
 
     assert "Is this meant? Publishing goes ahead all the same." in text_of(page)

@@ -10,16 +10,12 @@ from retrieval.models import Document, KnowledgeBase
 from retrieval.purging import purge_document
 from tests import builders
 from tests.admin.conftest import Audited
-from tests.admin.pages import sent_by, text_of
+from tests.admin.pages import address_of, sent_by, text_of
 from tests.builders import RETURNS, WARRANTY
 
 pytestmark = pytest.mark.django_db
 
 LIST = "/admin/retrieval/document/"
-
-
-def _page(name: str, document: Document) -> str:
-    return reverse(f"admin:retrieval_document_{name}", args=[document.pk])
 
 
 @pytest.fixture
@@ -36,7 +32,7 @@ def test_document__saved_as_it_is__changes_nothing(
     browser: Client, audited: Audited, base: KnowledgeBase
 ) -> None:
     odd = builders.add_text(base, "odd.md", RETURNS, {"z": 1, "a": {"é": [1.5, None, "x\r\ny"]}})
-    url = _page("change", odd)
+    url = address_of(odd, "change")
 
     with audited(""):
         answer = browser.post(url, sent_by(browser.get(url), "metadata"))
@@ -49,7 +45,7 @@ def test_document__saved_as_it_is__changes_nothing(
 def test_document__renamed_with_metadata__is_one_change(
     browser: Client, audited: Audited, document: Document
 ) -> None:
-    url = _page("change", document)
+    url = address_of(document, "change")
 
     with audited("document.updated"):
         browser.post(
@@ -76,7 +72,7 @@ def test_document__renamed_with_metadata__is_one_change(
 def test_document__a_bad_value__is_said_at_its_field(
     browser: Client, audited: Audited, document: Document, field: str, value: str
 ) -> None:
-    url = _page("change", document)
+    url = address_of(document, "change")
 
     with audited(""):
         answer = browser.post(url, sent_by(browser.get(url), "metadata", **{field: value}))
@@ -91,12 +87,12 @@ def test_replacing__new_content__makes_the_next_revision(
 ) -> None:
     with audited("document.replaced"):
         browser.post(
-            _page("replace", document),
+            address_of(document, "replace"),
             {"file": SimpleUploadedFile("other.md", WARRANTY.encode())},
         )
 
     builders.build(find(base.pk))
-    page = browser.get(_page("change", document))
+    page = browser.get(address_of(document, "change"))
     assert page.context["state"].served_revision == 2
     assert [revision.number for revision in page.context["revisions"]] == [2, 1]
     assert Document.objects.get(pk=document.pk).name == "returns.md"
@@ -107,7 +103,7 @@ def test_replacing__an_empty_file__is_refused_at_the_field(
 ) -> None:
     with audited(""):
         answer = browser.post(
-            _page("replace", document), {"file": SimpleUploadedFile("other.md", b"")}
+            address_of(document, "replace"), {"file": SimpleUploadedFile("other.md", b"")}
         )
 
     assert "empty" in answer.context["adminform"].form.errors["file"][0]
@@ -119,8 +115,8 @@ def test_segments__of_each_revision__are_shown_with_their_sections(
     builders.replace_text(base, document, WARRANTY)
     builders.build(find(base.pk))
 
-    newest = text_of(browser.get(_page("segments", document)))
-    first = text_of(browser.get(_page("segments", document) + "?revision=1"))
+    newest = text_of(browser.get(address_of(document, "segments")))
+    first = text_of(browser.get(address_of(document, "segments") + "?revision=1"))
 
     assert "Lamps are covered for two years" in newest
     assert "Warranty > What is not covered" in newest
@@ -133,7 +129,7 @@ def test_segments__of_a_text_with_markup__are_shown_as_text(
     document = builders.add_text(base, "evil.txt", "<script>alert(1)</script> and words")
     builders.build(find(base.pk))
 
-    page = browser.get(_page("segments", document))
+    page = browser.get(address_of(document, "segments"))
 
     assert b"<script>alert" not in page.content
     assert "<script>alert(1)</script> and words" in text_of(page)
@@ -152,10 +148,10 @@ def test_switching_off__by_the_action__takes_it_out_of_the_next_snapshot(
 def test_deleting__after_the_question__leaves_a_tombstone(
     browser: Client, audited: Audited, document: Document
 ) -> None:
-    asked = browser.get(_page("delete", document))
+    asked = browser.get(address_of(document, "delete"))
 
     with audited("document.deleted"):
-        browser.post(_page("delete", document))
+        browser.post(address_of(document, "delete"))
 
     assert "published versions go on answering" in text_of(asked)
     listed = [row.name for row in browser.get(LIST).context["cl"].result_list]
@@ -167,9 +163,9 @@ def test_deleting__after_the_question__leaves_a_tombstone(
 def test_deleted_document__its_page__cannot_change_it(
     browser: Client, audited: Audited, document: Document
 ) -> None:
-    url = _page("change", document)
+    url = address_of(document, "change")
     typed = sent_by(browser.get(url), "metadata", name="other.md")
-    browser.post(_page("delete", document))
+    browser.post(address_of(document, "delete"))
 
     with audited(""):
         answer = browser.post(url, typed, follow=True)
@@ -209,18 +205,18 @@ def test_missing_document__its_address__leads_to_the_list_with_a_message(browser
 def test_comparing__two_revisions__marks_the_words_that_changed(
     browser: Client, base: KnowledgeBase, document: Document
 ) -> None:
-    assert "nothing to compare yet" in text_of(browser.get(_page("compare", document)))
+    assert "nothing to compare yet" in text_of(browser.get(address_of(document, "compare")))
     builders.replace_text(base, document, RETURNS.replace("five working", "three&working"))
     builders.build(find(base.pk))
 
-    page = browser.get(_page("compare", document))
+    page = browser.get(address_of(document, "compare"))
 
     html = page.content.decode()
     assert "<mark>five working</mark>" in html
     assert "<mark>three&amp;working</mark>" in html
     assert "Returns by post > Refunds" in text_of(page)
     assert page.context["comparison"].added == 1
-    back = browser.get(_page("compare", document) + "?from=2&to=1")
+    back = browser.get(address_of(document, "compare") + "?from=2&to=1")
     assert (back.context["before"], back.context["after"]) == (2, 1)
 
 
@@ -229,7 +225,7 @@ def test_comparing__a_revision_that_cannot_be_read_or_is_purged__says_why(
 ) -> None:
     builders.replace_text(base, document, "%PDF-1.4 nothing")
     builders.build(find(base.pk))
-    failed = text_of(browser.get(_page("compare", document)))
+    failed = text_of(browser.get(address_of(document, "compare")))
 
     purge_document(
         actor=builders.ACTOR,
@@ -238,7 +234,7 @@ def test_comparing__a_revision_that_cannot_be_read_or_is_purged__says_why(
         reason="asked for",
         access=builders.ACCESS,
     )
-    purged = text_of(browser.get(_page("compare", document)))
+    purged = text_of(browser.get(address_of(document, "compare")))
 
     assert "Revision 2 could not be read: The PDF file is damaged" in failed
     assert "Revision 1 was purged: its text is gone." in purged

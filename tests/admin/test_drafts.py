@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from django.urls import reverse
 
 from agents.configuration import configuration_of
 from agents.drafting import draft_of
@@ -14,7 +13,7 @@ from registry.models import AuditEvent
 from retrieval.models import KnowledgeBase
 from tests import builders
 from tests.admin.conftest import Audited
-from tests.admin.pages import sent_by, text_of
+from tests.admin.pages import address_of, sent_by, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -24,10 +23,6 @@ VARIABLES: list[dict[str, Any]] = [
     {"name": "age", "type": "number", "values": [18, 65.5]},
     {"name": "tags", "type": "list", "values": ["a, b", "c"], "sensitive": False},
 ]
-
-
-def _page(agent: Agent) -> str:
-    return reverse("admin:agents_agent_draft", args=[agent.pk])
 
 
 def _as_text(agent: Agent) -> str:
@@ -75,10 +70,10 @@ def test_draft__saved_as_it_is__stays_as_the_api_wrote_it(
     browser: Client, audited: Audited, agent: Agent
 ) -> None:
     before = _as_text(agent)
-    typed = sent_by(browser.get(_page(agent)), "revision")
+    typed = sent_by(browser.get(address_of(agent, "draft")), "revision")
 
     with audited(""):
-        answer = browser.post(_page(agent), typed, follow=True)
+        answer = browser.post(address_of(agent, "draft"), typed, follow=True)
 
     assert "Nothing had changed." in text_of(answer)
     assert _as_text(agent) == before
@@ -90,13 +85,13 @@ def test_draft__one_member_changed__leaves_the_others_as_they_were(
 ) -> None:
     before = configuration_of(draft_of(agent))
     typed = sent_by(
-        browser.get(_page(agent)),
+        browser.get(address_of(agent, "draft")),
         "revision",
         **{"variables-0-values": "EU, UK, US, CH", "bindings-0-instruction": "Use always."},
     )
 
     with audited("draft.edited"):
-        browser.post(_page(agent), typed)
+        browser.post(address_of(agent, "draft"), typed)
 
     after = configuration_of(draft_of(agent))
     assert set(before.differences(after)) == {"contextVariables", "bindings"}
@@ -113,9 +108,10 @@ def test_draft__rows_added_ordered_and_removed__are_saved_at_once(
     browser: Client, audited: Audited, agent: Agent, base: KnowledgeBase
 ) -> None:
     page = browser.post(
-        _page(agent), {**sent_by(browser.get(_page(agent)), "revision"), "add": "bindings"}
+        address_of(agent, "draft"),
+        {**sent_by(browser.get(address_of(agent, "draft")), "revision"), "add": "bindings"},
     )
-    page = browser.post(_page(agent), {**sent_by(page, "revision"), "add": "tools"})
+    page = browser.post(address_of(agent, "draft"), {**sent_by(page, "revision"), "add": "tools"})
     typed = sent_by(
         page,
         "revision",
@@ -132,7 +128,7 @@ def test_draft__rows_added_ordered_and_removed__are_saved_at_once(
     )
 
     with audited("draft.edited"):
-        browser.post(_page(agent), typed)
+        browser.post(address_of(agent, "draft"), typed)
 
     after = configuration_of(draft_of(agent))
     assert [binding.label for binding in after.bindings] == ["Third", " EU "]
@@ -144,12 +140,12 @@ def test_draft__rows_added_ordered_and_removed__are_saved_at_once(
 def test_draft__a_row_added_and_left_empty__is_no_binding(
     browser: Client, audited: Audited, agent: Agent
 ) -> None:
-    page = browser.get(_page(agent))
+    page = browser.get(address_of(agent, "draft"))
     for rows in ("variables", "bindings", "tools"):
-        page = browser.post(_page(agent), {**sent_by(page, "revision"), "add": rows})
+        page = browser.post(address_of(agent, "draft"), {**sent_by(page, "revision"), "add": rows})
 
     with audited(""):
-        answer = browser.post(_page(agent), sent_by(page, "revision"), follow=True)
+        answer = browser.post(address_of(agent, "draft"), sent_by(page, "revision"), follow=True)
 
     assert "Nothing had changed." in text_of(answer)
 
@@ -157,10 +153,12 @@ def test_draft__a_row_added_and_left_empty__is_no_binding(
 def test_draft__adding_a_row__says_nothing_of_errors_and_saves_nothing(
     browser: Client, audited: Audited, agent: Agent
 ) -> None:
-    typed = sent_by(browser.get(_page(agent)), "revision", parameters="{", prompt="New")
+    typed = sent_by(
+        browser.get(address_of(agent, "draft")), "revision", parameters="{", prompt="New"
+    )
 
     with audited(""):
-        page = browser.post(_page(agent), {**typed, "add": "bindings"})
+        page = browser.post(address_of(agent, "draft"), {**typed, "add": "bindings"})
 
     assert b"errorlist" not in page.content
     assert sent_by(page, "revision")["prompt"] == "New"
@@ -195,10 +193,10 @@ def test_draft__a_bad_value__is_said_at_its_field_and_nothing_saved(
     browser: Client, audited: Audited, agent: Agent, field: str, value: str, sentence: str
 ) -> None:
     before = _as_text(agent)
-    typed = sent_by(browser.get(_page(agent)), "revision", **{field: value})
+    typed = sent_by(browser.get(address_of(agent, "draft")), "revision", **{field: value})
 
     with audited(""):
-        page = browser.post(_page(agent), typed)
+        page = browser.post(address_of(agent, "draft"), typed)
 
     errors = _errors_at(page, field)
     assert len(errors) >= 1
@@ -219,12 +217,12 @@ def _errors_at(page: Any, field: str) -> list[str]:
 
 def test_draft__several_bad_expressions__are_all_marked(browser: Client, agent: Agent) -> None:
     typed = sent_by(
-        browser.get(_page(agent)),
+        browser.get(address_of(agent, "draft")),
         "revision",
         **{"bindings-0-expression": "nope == 1", "bindings-1-expression": "region =="},
     )
 
-    page = browser.post(_page(agent), typed)
+    page = browser.post(address_of(agent, "draft"), typed)
 
     assert _errors_at(page, "bindings-0-expression")
     assert _errors_at(page, "bindings-1-expression")
@@ -233,11 +231,11 @@ def test_draft__several_bad_expressions__are_all_marked(browser: Client, agent: 
 def test_draft__edited_by_another_meanwhile__is_not_saved_and_says_so(
     browser: Client, audited: Audited, agent: Agent
 ) -> None:
-    typed = sent_by(browser.get(_page(agent)), "revision", prompt="Mine")
+    typed = sent_by(browser.get(address_of(agent, "draft")), "revision", prompt="Mine")
     builders.edit(agent, prompt="Theirs")
 
     with audited(""):
-        page = browser.post(_page(agent), typed)
+        page = browser.post(address_of(agent, "draft"), typed)
 
     said = text_of(page)
     assert "Someone else edited the draft since you opened this page." in said
@@ -249,12 +247,12 @@ def test_draft__edited_by_another_meanwhile__is_not_saved_and_says_so(
 def test_draft__saved_over_the_others_edit__is_what_was_typed(
     browser: Client, audited: Audited, agent: Agent
 ) -> None:
-    typed = sent_by(browser.get(_page(agent)), "revision", prompt="Mine")
+    typed = sent_by(browser.get(address_of(agent, "draft")), "revision", prompt="Mine")
     builders.edit(agent, prompt="Theirs", bindings=[], contextVariables=[])
-    page = browser.post(_page(agent), typed)
+    page = browser.post(address_of(agent, "draft"), typed)
 
     with audited("draft.edited"):
-        browser.post(_page(agent), {**sent_by(page, "revision"), "over": "3"})
+        browser.post(address_of(agent, "draft"), {**sent_by(page, "revision"), "over": "3"})
 
     after = configuration_of(draft_of(agent))
     assert after.prompt == "Mine"
@@ -265,23 +263,23 @@ def test_draft__saved_over_the_others_edit__is_what_was_typed(
 def test_draft__moved_on_once_more__is_not_saved_over(
     browser: Client, audited: Audited, agent: Agent
 ) -> None:
-    typed = sent_by(browser.get(_page(agent)), "revision", prompt="Mine")
+    typed = sent_by(browser.get(address_of(agent, "draft")), "revision", prompt="Mine")
     builders.edit(agent, prompt="Theirs")
-    page = browser.post(_page(agent), typed)
+    page = browser.post(address_of(agent, "draft"), typed)
     builders.edit(agent, prompt="Theirs again")
 
     with audited(""):
-        browser.post(_page(agent), {**sent_by(page, "revision"), "over": "3"})
+        browser.post(address_of(agent, "draft"), {**sent_by(page, "revision"), "over": "3"})
 
     assert draft_of(agent).prompt == "Theirs again"
 
 
 def test_draft__of_an_archived_agent__cannot_be_saved(browser: Client, agent: Agent) -> None:
-    typed = sent_by(browser.get(_page(agent)), "revision", prompt="Mine")
-    settings = reverse("admin:agents_agent_settings", args=[agent.pk])
+    typed = sent_by(browser.get(address_of(agent, "draft")), "revision", prompt="Mine")
+    settings = address_of(agent, "settings")
     browser.post(settings, sent_by(browser.get(settings), "name", archived="on"))
 
-    page = browser.post(_page(agent), typed)
+    page = browser.post(address_of(agent, "draft"), typed)
 
     assert "The agent 'support' is archived." in text_of(page)
 
@@ -297,7 +295,7 @@ def test_draft__an_expression_that_is_never_true__is_remarked(
         bindings=[{"knowledgeBase": str(base.pk), "expression": "region == 'FR'"}],
     )
 
-    page = browser.get(_page(agent))
+    page = browser.get(address_of(agent, "draft"))
 
     assert "can never be true" in text_of(page)
     assert "hardly meant" not in text_of(page)
@@ -307,14 +305,18 @@ def test_draft__an_expression_that_is_hardly_meant__is_saved_once_the_box_is_tic
     browser: Client, audited: Audited, agent: Agent
 ) -> None:
     typed = sent_by(
-        browser.get(_page(agent)), "revision", **{"bindings-0-expression": "region == 'FR'"}
+        browser.get(address_of(agent, "draft")),
+        "revision",
+        **{"bindings-0-expression": "region == 'FR'"},
     )
 
     with audited(""):
-        page = browser.post(_page(agent), typed)
+        page = browser.post(address_of(agent, "draft"), typed)
     assert "accept_warnings" not in sent_by(page, "revision")
     with audited("draft.edited"):
-        browser.post(_page(agent), {**sent_by(page, "revision"), "accept_warnings": "on"})
+        browser.post(
+            address_of(agent, "draft"), {**sent_by(page, "revision"), "accept_warnings": "on"}
+        )
 
     assert "Some expressions are valid and hardly meant" in text_of(page)
     assert "can never be true" in _errors_at(page, "bindings-0-expression")[0]
@@ -328,7 +330,8 @@ def test_draft__samples_and_coverage_errors__are_edited_with_the_rest(
     browser: Client, audited: Audited, agent: Agent
 ) -> None:
     page = browser.post(
-        _page(agent), {**sent_by(browser.get(_page(agent)), "revision"), "add": "samples"}
+        address_of(agent, "draft"),
+        {**sent_by(browser.get(address_of(agent, "draft")), "revision"), "add": "samples"},
     )
     typed = sent_by(
         page,
@@ -341,11 +344,11 @@ def test_draft__samples_and_coverage_errors__are_edited_with_the_rest(
     )
 
     with audited("draft.edited"):
-        browser.post(_page(agent), typed)
-    again = sent_by(browser.get(_page(agent)), "revision")
+        browser.post(address_of(agent, "draft"), typed)
+    again = sent_by(browser.get(address_of(agent, "draft")), "revision")
     with audited(""):
-        browser.post(_page(agent), again)
-    wrong = browser.post(_page(agent), {**again, "samples-0-context": "[1]"})
+        browser.post(address_of(agent, "draft"), again)
+    wrong = browser.post(address_of(agent, "draft"), {**again, "samples-0-context": "[1]"})
 
     after = configuration_of(draft_of(agent))
     sample = {"name": "A Briton", "context": {"z": 1.0, "a": {"b": None}}}
@@ -359,10 +362,12 @@ def test_draft__samples_and_coverage_errors__are_edited_with_the_rest(
 def test_draft__broken_row_counters__are_an_error_and_delete_nothing(
     browser: Client, audited: Audited, agent: Agent, count: str, adds: str
 ) -> None:
-    typed = sent_by(browser.get(_page(agent)), "revision")
+    typed = sent_by(browser.get(address_of(agent, "draft")), "revision")
 
     with audited(""):
-        page = browser.post(_page(agent), {**typed, "bindings-TOTAL_FORMS": count, "add": adds})
+        page = browser.post(
+            address_of(agent, "draft"), {**typed, "bindings-TOTAL_FORMS": count, "add": adds}
+        )
 
     assert page.status_code == 200
     assert draft_of(agent).bindings.count() == 2

@@ -5,20 +5,18 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
-from django.urls import reverse
 
 from retrieval.admin.test_box import Cancellable
-from retrieval.knowledge_bases import find, update_knowledge_base
+from retrieval.knowledge_bases import find
 from retrieval.models import Evaluation, EvaluationQuestion, KnowledgeBase
 from tests import builders
-from tests.admin.pages import sent_by, text_of
-from tests.endpoint import Endpoint, running_endpoint
+from tests.admin.pages import address_of, sent_by, text_of
+from tests.endpoint import Endpoint
 
 COVERED = "How long are lamps covered?"
 
@@ -26,32 +24,18 @@ COVERED = "How long are lamps covered?"
 @pytest.fixture
 def base(db: None) -> KnowledgeBase:
     base = builders.base_with()
-    update_knowledge_base(
-        actor=builders.ACTOR,
-        knowledge_base_id=base.pk,
-        values={"chunking": {"strategy": "recursive", "size": 12, "overlap": 0}},
-    )
+    builders.rechunk(base, 12)
     builders.build(base)
     return find(base.pk)
 
 
-@pytest.fixture
-def endpoint(settings: Any) -> Iterator[Endpoint]:
-    with running_endpoint() as server:
-        settings.ANSWER_BASE_URL = server.url
-        settings.ANSWER_MODEL = "a-model"
-        yield server
-
-
-def _page(base: KnowledgeBase, name: str, *further: object) -> str:
-    return reverse(f"admin:retrieval_knowledgebase_{name}", args=[base.pk, *further])
-
-
 def _import(browser: Client, base: KnowledgeBase, name: str, content: str) -> Any:
-    page = browser.get(_page(base, "evaluation_import"))
+    page = browser.get(address_of(base, "evaluation_import"))
     typed = sent_by(page, "csrfmiddlewaretoken")
     upload = SimpleUploadedFile(name, content.encode())
-    return browser.post(_page(base, "evaluation_import"), {**typed, "file": upload}, follow=True)
+    return browser.post(
+        address_of(base, "evaluation_import"), {**typed, "file": upload}, follow=True
+    )
 
 
 def test_questions__imported_changed_and_deleted__are_listed(
@@ -68,7 +52,7 @@ def test_questions__imported_changed_and_deleted__are_listed(
     assert "none: nothing here answers it" in text_of(page)
 
     row = EvaluationQuestion.objects.get(query=COVERED)
-    edit = _page(base, "evaluation_question", row.pk)
+    edit = address_of(base, "evaluation_question", row.pk)
     form = browser.get(edit)
     assert sent_by(form, "query")["documents"] == "warranty.md | pages 3 | grade 2"
     typed = sent_by(form, "query", documents="returns.md\nwarranty.md | grade 5 | pages 1; 2")
@@ -79,7 +63,7 @@ def test_questions__imported_changed_and_deleted__are_listed(
         ("warranty.md", [1, 2], 5),
     ]
 
-    browser.post(_page(base, "evaluation_delete", row.pk))
+    browser.post(address_of(base, "evaluation_delete", row.pk))
     assert list(EvaluationQuestion.objects.values_list("query", flat=True)) == [
         "Do you sell gift cards?"
     ]
@@ -89,7 +73,7 @@ def test_question__of_an_unknown_document__is_said_at_its_field(
     browser: Client, base: KnowledgeBase
 ) -> None:
     page = browser.post(
-        _page(base, "evaluation_add"), {"query": COVERED, "documents": "waranty.md"}
+        address_of(base, "evaluation_add"), {"query": COVERED, "documents": "waranty.md"}
     )
 
     assert "Is no document of this knowledge base" in text_of(page)
@@ -109,16 +93,16 @@ def test_evaluation__run_from_the_page__shows_snapshots_side_by_side(
     browser: Client, base: KnowledgeBase
 ) -> None:
     _import(browser, base, "set.csv", f"query,document\n{COVERED},warranty.md\nGifts?,\n")
-    page = browser.get(_page(base, "evaluation"))
+    page = browser.get(address_of(base, "evaluation"))
     assert "#2, current: 2 documents, recursive 12/0" in text_of(page)
 
     result = browser.post(
-        _page(base, "evaluation"),
+        address_of(base, "evaluation"),
         {"snapshots": ["2", "1"], "rankings": ["dense"]},
         follow=True,
     )
 
-    assert result.redirect_chain[-1][0] == _page(
+    assert result.redirect_chain[-1][0] == address_of(
         base, "evaluation_result", Evaluation.objects.get().pk
     )
     shown = text_of(result)
@@ -126,15 +110,17 @@ def test_evaluation__run_from_the_page__shows_snapshots_side_by_side(
     assert "nDCG@10" in shown
     assert "1.0000" in shown
     assert "Of 1 questions that nothing answers" in shown
-    assert "done" in text_of(browser.get(_page(base, "evaluation")))
+    assert "done" in text_of(browser.get(address_of(base, "evaluation")))
 
 
 def test_evaluation__without_questions_or_snapshots__says_so(
     browser: Client, base: KnowledgeBase
 ) -> None:
-    page = browser.get(_page(base, "evaluation"))
-    refused = browser.post(_page(base, "evaluation"), {"snapshots": ["1"], "rankings": ["dense"]})
-    nothing = browser.post(_page(base, "evaluation"), {"rankings": ["dense"]})
+    page = browser.get(address_of(base, "evaluation"))
+    refused = browser.post(
+        address_of(base, "evaluation"), {"snapshots": ["1"], "rankings": ["dense"]}
+    )
+    nothing = browser.post(address_of(base, "evaluation"), {"rankings": ["dense"]})
 
     assert "There are no questions yet." in text_of(page)
     assert "has no evaluation questions yet" in text_of(refused)
@@ -147,12 +133,12 @@ def test_test_box__question__shows_passages_first_and_fetches_the_answer(
     endpoint.text = "Two <b>years</b> [1], [9]. Our hotline is in Berlin, day and night."
     typed = {"query": COVERED, "answer": "on"}
 
-    page = browser.post(_page(base, "test_box"), typed)
-    answer = browser.post(_page(base, "test_box_answer"), typed)
+    page = browser.post(address_of(base, "test_box"), typed)
+    answer = browser.post(address_of(base, "test_box_answer"), typed)
 
     # The passages are there before the model was asked.
     assert len(endpoint.requests) == 1
-    assert f'data-answer-url="{_page(base, "test_box_answer")}"' in page.content.decode()
+    assert f'data-answer-url="{address_of(base, "test_box_answer")}"' in page.content.decode()
     assert "a-model on 127.0.0.1 is writing an answer" in text_of(page)
     shown = answer.content.decode()
     assert '[<a href="#passage-1">1</a>]' in shown
@@ -166,7 +152,7 @@ def test_test_box__question__shows_passages_first_and_fetches_the_answer(
 def test_test_box__answer_not_wanted__asks_no_model(
     browser: Client, base: KnowledgeBase, endpoint: Endpoint
 ) -> None:
-    page = browser.post(_page(base, "test_box"), {"query": COVERED})
+    page = browser.post(address_of(base, "test_box"), {"query": COVERED})
 
     assert "data-answer-url" not in page.content.decode()
     assert endpoint.requests == []
@@ -177,7 +163,7 @@ def test_test_box__without_a_model__says_so_beside_the_passages(
 ) -> None:
     settings.ANSWER_MODEL = "none"
 
-    page = browser.post(_page(base, "test_box"), {"query": COVERED, "answer": "on"})
+    page = browser.post(address_of(base, "test_box"), {"query": COVERED, "answer": "on"})
 
     assert "No answer. Answering is switched off" in text_of(page)
     assert "covered for two years" in text_of(page)
@@ -186,7 +172,7 @@ def test_test_box__without_a_model__says_so_beside_the_passages(
 def test_test_box__local_model__is_called_weak(browser: Client, base: KnowledgeBase) -> None:
     typed = {"query": COVERED, "top_k": "1", "now": "1", "answer": "on"}
 
-    page = text_of(browser.post(_page(base, "test_box"), typed))
+    page = text_of(browser.post(address_of(base, "test_box"), typed))
 
     assert "Written by SmolLM2-135M-Instruct" in page
     assert "This small model is weak" in page
@@ -198,7 +184,7 @@ def test_test_box__answer_cancelled_from_the_page__ends(
     settings.CACHES = {"default": {**settings.CACHES["default"], "KEY_PREFIX": str(uuid.uuid4())}}
     endpoint.delay = 30
     token = str(uuid.uuid4())
-    url = _page(base, "test_box_answer")
+    url = address_of(base, "test_box_answer")
 
     def cancel() -> None:
         while not endpoint.requests:
@@ -220,7 +206,7 @@ def test_test_box__answer_cancelled_from_the_page__ends(
 def test_settings__choice_of_a_model__says_that_the_bundled_one_is_english(
     browser: Client, base: KnowledgeBase
 ) -> None:
-    page = text_of(browser.get(_page(base, "settings")))
+    page = text_of(browser.get(address_of(base, "settings")))
 
     assert "all-MiniLM-L6-v2 is English only" in page
     assert "0.24" in page

@@ -5,14 +5,13 @@ import re
 import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
-from django.urls import reverse
 
 from registry.access import authenticate
 from registry.errors import Unauthenticated
 from registry.models import ApiKey, AuditEvent
 from tests import builders
 from tests.admin.conftest import Audited
-from tests.admin.pages import sent_by, text_of
+from tests.admin.pages import address_of, sent_by, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -31,7 +30,7 @@ def test_key__created_for_all__is_shown_once_and_works(browser: Client, audited:
     assert "no-store" in page.headers["Cache-Control"]
     key = ApiKey.objects.get(name="shop")
     for later in (
-        reverse("admin:registry_apikey_change", args=[key.pk]),
+        address_of(key, "change"),
         "/admin/registry/apikey/",
     ):
         assert found[0] not in text_of(browser.get(later))
@@ -94,7 +93,7 @@ def test_key__revoked_after_the_question__lets_nobody_in(browser: Client, audite
     page = browser.post(ADD, {"name": "shop", "scope": "runtime", "all_agents": "on"})
     found = re.search(r"reg_[A-Za-z0-9_-]{43}", text_of(page))
     assert found is not None
-    url = reverse("admin:registry_apikey_revoke", args=[ApiKey.objects.get().pk])
+    url = address_of(ApiKey.objects.get(), "revoke")
     asked = browser.get(url)
 
     with audited("api_key.revoked"):
@@ -110,7 +109,7 @@ def test_audit_log__of_an_object__is_its_history(browser: Client) -> None:
     agent = builders.make_agent("support")
     builders.edit(agent, prompt="Hello")
 
-    page = browser.get(reverse("admin:agents_agent_history", args=[agent.pk]), follow=True)
+    page = browser.get(address_of(agent, "history"), follow=True)
 
     actions = [event.action for event in page.context["cl"].result_list]
     assert actions == ["draft.edited", "agent.created"]
@@ -123,7 +122,7 @@ def test_audit_log__an_event__shows_before_and_after_and_leads_to_the_object(
     builders.edit(agent, prompt="<b>Hello</b>")
     event = AuditEvent.objects.get(action="draft.edited")
 
-    page = browser.get(reverse("admin:registry_auditevent_change", args=[event.pk]))
+    page = browser.get(address_of(event, "change"))
 
     assert b"<b>Hello" not in page.content
     assert '"prompt": "<b>Hello</b>"' in text_of(page)
@@ -154,16 +153,16 @@ def test_account__made_changed_and_deleted__is_in_the_log_without_its_password(
             },
         )
     bob = User.objects.get(username="bob")
-    url = reverse("admin:auth_user_change", args=[bob.pk])
+    url = address_of(bob, "change")
     with audited("user.updated"):
         browser.post(url, sent_by(browser.get(url), "username", is_staff="on"))
     with audited("user.updated"):
         browser.post(
-            reverse("admin:auth_user_password_change", args=[bob.pk]),
+            address_of(bob, "password_change"),
             {"usable_password": "true", "password1": secret + "2", "password2": secret + "2"},
         )
     with audited("user.deleted"):
-        browser.post(reverse("admin:auth_user_delete", args=[bob.pk]), {"post": "yes"})
+        browser.post(address_of(bob, "delete"), {"post": "yes"})
 
     changed = AuditEvent.objects.filter(object_type="user").order_by("id")
     assert changed[1].before == {"is_staff": False}

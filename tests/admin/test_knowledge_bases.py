@@ -17,16 +17,12 @@ from retrieval.knowledge_bases import find
 from retrieval.models import Document, KnowledgeBase
 from tests import builders
 from tests.admin.conftest import Audited
-from tests.admin.pages import sent_by, text_of
+from tests.admin.pages import address_of, sent_by, text_of
 from tests.builders import RETURNS, WARRANTY
 
 pytestmark = pytest.mark.django_db
 
 ADD = "/admin/retrieval/knowledgebase/add/"
-
-
-def _page(name: str, base: KnowledgeBase) -> str:
-    return reverse(f"admin:retrieval_knowledgebase_{name}", args=[base.pk])
 
 
 def _files(**texts: str | bytes) -> list[SimpleUploadedFile]:
@@ -47,7 +43,7 @@ def test_creating__by_the_form__makes_a_base_and_leads_to_its_upload(
         answer = browser.post(ADD, typed)
 
     base = KnowledgeBase.objects.get(name="Returns")
-    assert answer.headers["Location"] == _page("upload", base)
+    assert answer.headers["Location"] == address_of(base, "upload")
     assert (base.chunk_size, base.chunk_overlap, base.default_top_k) == (120, 20, 7)
     assert base.similarity_threshold is None
     assert base.settings_mode == "recorded"
@@ -89,7 +85,7 @@ def test_creating__a_name_that_is_taken__says_so(browser: Client) -> None:
 
 def test_settings__saved_as_they_are__change_nothing(browser: Client, audited: Audited) -> None:
     base = builders.make_base(settings={"similarityThreshold": 0.25})
-    url = _page("settings", base)
+    url = address_of(base, "settings")
 
     with audited(""):
         answer = browser.post(url, sent_by(browser.get(url), "strategy"))
@@ -102,29 +98,29 @@ def test_settings__another_chunking__is_not_applied_until_built(
     browser: Client, audited: Audited
 ) -> None:
     base = builders.base_with()
-    url = _page("settings", base)
+    url = address_of(base, "settings")
 
     with audited("knowledge_base.updated"):
         browser.post(url, sent_by(browser.get(url), "strategy", size="40", overlap="0"))
 
-    waiting = text_of(browser.get(_page("change", base)))
+    waiting = text_of(browser.get(address_of(base, "change")))
     assert "Snapshot 2 is waiting for a worker." in waiting
     assert "Chunking recursive, 40 tokens, overlap 0 is not yet applied" in waiting
     assert "Meanwhile snapshot 1 is searched." in waiting
     builders.build(find(base.pk))
-    built = text_of(browser.get(_page("change", base)))
+    built = text_of(browser.get(address_of(base, "change")))
     assert "not yet applied" not in built
     assert "No build is running. Snapshot 2 is searched" in built
 
 
 def test_settings__each_mode__says_which_settings_act(browser: Client) -> None:
     base = builders.make_base()
-    recorded = browser.get(_page("change", base))
-    url = _page("settings", base)
+    recorded = browser.get(address_of(base, "change"))
+    url = address_of(base, "settings")
 
     browser.post(url, sent_by(browser.get(url), "strategy", settings_mode="applied"))
 
-    applied = browser.get(_page("change", base))
+    applied = browser.get(address_of(base, "change"))
     assert [one["effect"] for one in recorded.context["standing"].settings] == [
         "read",
         "recorded",
@@ -140,7 +136,7 @@ def test_settings__reranking_that_cannot_run__is_refused_at_the_field(
 ) -> None:
     settings.RERANK_MODEL = "no-such-reranker"
     base = builders.make_base()
-    url = _page("settings", base)
+    url = address_of(base, "settings")
 
     answer = browser.post(
         url,
@@ -155,7 +151,7 @@ def test_upload__several_files__are_each_one_document_and_one_audit_row(browser:
     base = builders.make_base()
 
     answer = browser.post(
-        _page("upload", base),
+        address_of(base, "upload"),
         {"uploads": _files(returns__md=RETURNS, warranty__md=WARRANTY), "folder": "eu"},
     )
 
@@ -171,7 +167,7 @@ def test_upload__one_bad_file__stops_no_other(browser: Client) -> None:
     picture = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\2\0\0\0"
 
     answer = browser.post(
-        _page("upload", base),
+        address_of(base, "upload"),
         {"uploads": _files(a__md="", b__png=picture, c__md=RETURNS)},
     )
 
@@ -186,7 +182,7 @@ def test_upload__over_the_limit__is_refused(browser: Client, settings: Any) -> N
     settings.MAX_UPLOAD_BYTES = 1000
     base = builders.make_base()
 
-    answer = browser.post(_page("upload", base), {"uploads": _files(a__md="x" * 1001)})
+    answer = browser.post(address_of(base, "upload"), {"uploads": _files(a__md="x" * 1001)})
 
     [(outcome, sentence)] = answer.context["outcomes"]
     assert outcome.kind == "failed"
@@ -198,7 +194,7 @@ def test_upload__a_name_that_is_taken__is_replaced_only_when_asked_for(
 ) -> None:
     base = builders.make_base()
     document = builders.add_text(base, "returns.md", RETURNS)
-    url = _page("upload", base)
+    url = address_of(base, "upload")
 
     with audited(""):
         same = browser.post(url, {"uploads": _files(returns__md=RETURNS)})
@@ -221,7 +217,7 @@ def test_upload__without_files_or_with_bad_metadata__adds_nothing(
     files = {"uploads": _files(a__md=RETURNS)} if typed else {}
 
     with audited(""):
-        answer = browser.post(_page("upload", base), {**files, **typed})
+        answer = browser.post(address_of(base, "upload"), {**files, **typed})
 
     assert answer.status_code == 200
     assert not Document.objects.exists()
@@ -231,10 +227,10 @@ def test_overview__a_document_that_cannot_be_read__is_listed_with_the_reason(
     browser: Client,
 ) -> None:
     base = builders.base_with()
-    browser.post(_page("upload", base), {"uploads": _files(broken__pdf=b"%PDF-1.4\nnothing")})
+    browser.post(address_of(base, "upload"), {"uploads": _files(broken__pdf=b"%PDF-1.4\nnothing")})
     builders.build(find(base.pk))
 
-    page = browser.get(_page("change", base))
+    page = browser.get(address_of(base, "change"))
 
     failed = page.context["standing"].failures
     assert [one.document.name for one in failed] == ["broken.pdf"]
@@ -247,10 +243,10 @@ def test_progress_panel__after_and_before_a_build__says_whether_it_is_done(
 ) -> None:
     base = builders.make_base()
     builders.add_text(base, "returns.md", RETURNS)
-    due = browser.get(_page("build", base))
+    due = browser.get(address_of(base, "build"))
     builders.build(base)
 
-    done = browser.get(_page("build", base))
+    done = browser.get(address_of(base, "build"))
 
     assert b"data-done" not in due.content
     assert b"data-done" in done.content
@@ -260,7 +256,7 @@ def test_progress_panel__after_and_before_a_build__says_whether_it_is_done(
 
 def test_test_box__a_question__shows_where_the_floor_cuts(browser: Client) -> None:
     base = builders.base_with()
-    url = _page("test_box", base)
+    url = address_of(base, "test_box")
 
     page = browser.post(
         url,
@@ -286,8 +282,10 @@ def test_test_box__an_earlier_snapshot__is_asked_as_it_was(browser: Client) -> N
     builders.build(find(base.pk))
     asked = {"query": "aardvarks in the garden", "top_k": "1", "confidence_threshold": "0"}
 
-    now = browser.post(_page("test_box", base), asked).context["answer"]
-    before = browser.post(_page("test_box", base), {**asked, "snapshot": "1"}).context["answer"]
+    now = browser.post(address_of(base, "test_box"), asked).context["answer"]
+    before = browser.post(address_of(base, "test_box"), {**asked, "snapshot": "1"}).context[
+        "answer"
+    ]
 
     assert (now.snapshot, before.snapshot) == (2, 1)
     assert now.rows[0].passage["document"]["name"] == "new.md"
@@ -303,7 +301,7 @@ def test_test_box__a_bad_value__is_said_at_its_field(
 ) -> None:
     base = builders.base_with()
 
-    page = browser.post(_page("test_box", base), {"query": "parcels", field: value})
+    page = browser.post(address_of(base, "test_box"), {"query": "parcels", field: value})
 
     assert list(page.context["adminform"].form.errors) == [field]
     assert page.context["answer"] is None
@@ -312,7 +310,7 @@ def test_test_box__a_bad_value__is_said_at_its_field(
 def test_test_box__no_snapshot_yet__says_so(browser: Client) -> None:
     base = builders.make_base("Empty")
 
-    page = browser.post(_page("test_box", base), {"query": "parcels"})
+    page = browser.post(address_of(base, "test_box"), {"query": "parcels"})
 
     assert "Empty has no ready snapshot yet." in text_of(page)
 
@@ -321,19 +319,19 @@ def test_building_again__by_the_button__asks_for_a_build(browser: Client, audite
     base = builders.base_with()
 
     with audited("knowledge_base.reindexed"):
-        browser.post(_page("reindex", base))
+        browser.post(address_of(base, "reindex"))
 
-    assert "Snapshot 2 is waiting for a worker." in text_of(browser.get(_page("change", base)))
+    assert "Snapshot 2 is waiting for a worker." in text_of(browser.get(address_of(base, "change")))
 
 
 def test_deleting__one_that_nobody_holds__takes_everything(
     browser: Client, audited: Audited
 ) -> None:
     base = builders.base_with()
-    asked = browser.get(_page("delete", base))
+    asked = browser.get(address_of(base, "delete"))
 
     with audited("knowledge_base.deleted"):
-        browser.post(_page("delete", base))
+        browser.post(address_of(base, "delete"))
 
     assert "This cannot be undone." in text_of(asked)
     assert not KnowledgeBase.objects.exists()
@@ -346,7 +344,7 @@ def test_deleting__one_in_use__is_refused_naming_who_holds_it(
     builders.published(base, slug="support")
 
     with audited(""):
-        answer = browser.post(_page("delete", base), follow=True)
+        answer = browser.post(address_of(base, "delete"), follow=True)
 
     assert "is in use by support v1, draft of support" in text_of(answer)
     assert KnowledgeBase.objects.filter(pk=base.pk).exists()
@@ -359,11 +357,11 @@ def test_snapshot__a_running_build__can_be_cancelled(browser: Client, audited: A
     assert snapshot is not None
 
     with audited("snapshot.cancelled"):
-        browser.post(reverse("admin:retrieval_indexsnapshot_cancel", args=[snapshot.pk]))
+        browser.post(address_of(snapshot, "cancel"))
 
     snapshot.refresh_from_db()
     assert snapshot.state == "cancelled"
-    assert "Snapshot 1 cancelled." in text_of(browser.get(_page("change", base)))
+    assert "Snapshot 1 cancelled." in text_of(browser.get(address_of(base, "change")))
 
 
 def test_list__more_bases__costs_no_more_queries(browser: Client) -> None:
@@ -387,24 +385,24 @@ def test_overview__newer_extractor__says_so_and_reads_anew_when_asked(
 ) -> None:
     settings.OCR = "off"
     base = builders.base_with()
-    assert "Newer extractor available" not in text_of(browser.get(_page("change", base)))
+    assert "Newer extractor available" not in text_of(browser.get(address_of(base, "change")))
     (tmp_path / "eng.traineddata").write_bytes(b"data of another engine")
     settings.OCR, settings.OCR_DATA_DIR = "auto", str(tmp_path)
 
-    page = text_of(browser.get(_page("change", base)))
+    page = text_of(browser.get(address_of(base, "change")))
     with audited("knowledge_base.reindexed"):
-        browser.post(_page("reindex", base), {"reextract": "Read them anew"})
+        browser.post(address_of(base, "reindex"), {"reextract": "Read them anew"})
     builders.build(find(base.pk))
 
     assert "Newer extractor available. 2 documents were read by another version" in page
-    assert "Newer extractor available" not in text_of(browser.get(_page("change", base)))
+    assert "Newer extractor available" not in text_of(browser.get(address_of(base, "change")))
 
 
 def test_settings__preview_of_the_chunks__shows_them_and_saves_nothing(
     browser: Client, audited: Audited
 ) -> None:
     base = builders.base_with()
-    url = _page("settings", base)
+    url = address_of(base, "settings")
     form = sent_by(browser.get(url), "size")
 
     with audited(""):
@@ -440,7 +438,7 @@ def test_settings__preview_that_cannot_be__says_why_at_the_field(
 ) -> None:
     base = builders.base_with()
     builders.add_text(base, "new.md", "# Not read yet")
-    url = _page("settings", base)
+    url = address_of(base, "settings")
 
     page = browser.post(url, {**sent_by(browser.get(url), "size"), **typed, "_preview": "1"})
 

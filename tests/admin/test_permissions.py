@@ -13,7 +13,7 @@ from registry.admin_base import ReadOnlyAdmin
 from registry.models import AuditEvent
 from retrieval.models import Document, IndexSnapshot, KnowledgeBase, Trace
 from tests import builders
-from tests.admin.pages import text_of
+from tests.admin.pages import address_of, text_of
 from tests.agents.tampering import tamper
 
 pytestmark = pytest.mark.django_db
@@ -37,38 +37,22 @@ def world() -> dict[str, Any]:
 
 
 def _urls(world: dict[str, Any]) -> list[str]:
-    def of(app: str, model: str, obj: Any, *names: str) -> list[str]:
-        return [reverse(f"admin:{app}_{model}_{name}", args=[obj.pk]) for name in names]
+    def of(obj: Any, *pages: str) -> list[str]:
+        return [address_of(obj, page) for page in pages]
 
     return [
         "/admin/",
         *of(
-            "retrieval",
-            "knowledgebase",
             world["base"],
             *("change", "build", "settings", "upload", "test_box", "delete"),
             *("evaluation", "evaluation_import", "evaluation_add"),
         ),
-        *of(
-            "retrieval",
-            "document",
-            world["document"],
-            "change",
-            "segments",
-            "replace",
-            "delete",
-            "purge",
-        ),
-        *of("retrieval", "indexsnapshot", world["snapshot"], "change"),
-        *of("retrieval", "embeddingmodel", world["base"].model, "change"),
-        *of(
-            "agents",
-            "agent",
-            world["agent"],
-            *("change", "draft", "context", "publish", "aliases", "settings"),
-        ),
-        *of("agents", "agentversion", world["version"], "change", "restore"),
-        *of("registry", "auditevent", world["event"], "change"),
+        *of(world["document"], "change", "segments", "replace", "delete", "purge"),
+        *of(world["snapshot"], "change"),
+        *of(world["base"].model, "change"),
+        *of(world["agent"], *("change", "draft", "context", "publish", "aliases", "settings")),
+        *of(world["version"], "change", "restore"),
+        *of(world["event"], "change"),
         *(
             f"/admin/{model}/"
             for model in (
@@ -122,7 +106,7 @@ def test_pages__for_staff_who_may_only_look__change_nothing(
     }
 
     assert AuditEvent.objects.count() == before
-    draft = reverse("admin:agents_agent_draft", args=[world["agent"].pk])
+    draft = address_of(world["agent"], "draft")
     assert "Answer from the passages." in client.get(draft).content.decode()
     assert b"Save the draft" not in client.get(draft).content
     assert set(answers.values()) == {200, 403}, answers

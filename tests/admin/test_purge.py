@@ -6,19 +6,14 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.core.management import CommandError, call_command
 from django.test import Client
-from django.urls import reverse
 
 from retrieval.documents import delete_document
 from retrieval.models import Document, KnowledgeBase, Purge
 from tests import builders
 from tests.admin.conftest import Audited
-from tests.admin.pages import sent_by, text_of
+from tests.admin.pages import address_of, sent_by, text_of
 
 pytestmark = pytest.mark.django_db
-
-
-def _page(name: str, document: Document) -> str:
-    return reverse(f"admin:retrieval_document_{name}", args=[document.pk])
 
 
 @pytest.fixture
@@ -34,8 +29,8 @@ def document(base: KnowledgeBase) -> Document:
 def test_purge_page__with_reason_and_confirmation__erases_and_says_so(
     browser: Client, audited: Audited, document: Document
 ) -> None:
-    url = _page("purge", document)
-    assert url in browser.get(_page("change", document)).content.decode()
+    url = address_of(document, "purge")
+    assert url in browser.get(address_of(document, "change")).content.decode()
 
     with audited("document.purged"):
         answer = browser.post(
@@ -55,7 +50,7 @@ def test_purge_page__copy_elsewhere__is_pointed_out(
     browser: Client, base: KnowledgeBase, document: Document
 ) -> None:
     copy = builders.add_text(base, "copy.md", builders.RETURNS)
-    answer = browser.post(_page("purge", document), {"reason": "x", "sure": "on"}, follow=True)
+    answer = browser.post(address_of(document, "purge"), {"reason": "x", "sure": "on"}, follow=True)
     assert f"The same bytes are in copy.md ({copy.pk})" in text_of(answer)
 
 
@@ -64,7 +59,7 @@ def test_purge_page__without_reason_or_confirmation__erases_nothing(
     browser: Client, audited: Audited, document: Document, typed: dict[str, str]
 ) -> None:
     with audited(""):
-        answer = browser.post(_page("purge", document), typed)
+        answer = browser.post(address_of(document, "purge"), typed)
 
     assert answer.status_code == 200
     assert "This field is required." in text_of(answer)
@@ -77,8 +72,13 @@ def test_purge_page__for_one_who_may_delete__is_closed(client: Client, document:
     eve.user_permissions.set(Permission.objects.filter(codename__in=names))
     client.force_login(eve)
 
-    assert client.post(_page("purge", document), {"reason": "x", "sure": "on"}).status_code == 403
-    assert _page("purge", document) not in client.get(_page("change", document)).content.decode()
+    assert (
+        client.post(address_of(document, "purge"), {"reason": "x", "sure": "on"}).status_code == 403
+    )
+    assert (
+        address_of(document, "purge")
+        not in client.get(address_of(document, "change")).content.decode()
+    )
     assert not Purge.objects.exists()
 
 

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 import pytest
 from django.test import Client
-from django.urls import reverse
 
 from tests import builders
-from tests.admin.pages import text_of
+from tests.admin.pages import address_of, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -21,8 +20,8 @@ def test_snapshots__some_held_by_versions__say_by_whom_and_how_much(browser: Cli
     oldest, newest = base.snapshots.order_by("number")
 
     listed = text_of(browser.get("/admin/retrieval/indexsnapshot/"))
-    held = text_of(browser.get(reverse("admin:retrieval_indexsnapshot_change", args=[oldest.pk])))
-    free = text_of(browser.get(reverse("admin:retrieval_indexsnapshot_change", args=[newest.pk])))
+    held = text_of(browser.get(address_of(oldest, "change")))
+    free = text_of(browser.get(address_of(newest, "change")))
 
     for said in (listed, held):
         assert "v1 of sales; v1, v2 of support" in said

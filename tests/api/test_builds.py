@@ -79,10 +79,7 @@ def test_pause__running_build__finishes_what_is_held_and_begins_nothing(
 def test_pause__all_documents_done__seals_nothing_until_resumed(
     api: CheckedClient, base: KnowledgeBase
 ) -> None:
-    snapshot = start_build(base.pk)
-    assert snapshot is not None
-    while (claim := claim_piece(snapshot.pk)) is not None:
-        work_on(claim)
+    snapshot = builders.build_unsealed(base)
     api.post(_url(base, "build", "pause"))
 
     ended = finish_build(snapshot.pk)

@@ -9,7 +9,6 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 
 from retrieval.claims import claim_piece
 from retrieval.indexing import start_build
-from retrieval.knowledge_bases import update_knowledge_base
 from retrieval.models import Document, KnowledgeBase
 from retrieval.pieces import work_on
 from tests import builders
@@ -62,11 +61,7 @@ def test_status__chunking_changed__stays_indexed_while_the_old_chunks_are_served
 ) -> None:
     document = builders.add_text(base, "returns.md", RETURNS)
     builders.build(base)
-    update_knowledge_base(
-        actor=builders.ACTOR,
-        knowledge_base_id=base.pk,
-        values={"chunking": {"strategy": "recursive", "size": 20, "overlap": 0}},
-    )
+    builders.rechunk(base, 20)
 
     assert _shown(api, document)["status"] == "indexed"
 

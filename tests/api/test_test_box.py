@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,24 +11,14 @@ from retrieval.models import KnowledgeBase
 from tests import builders
 from tests.api.contract import CheckedClient
 from tests.api.problems import assert_problem, nothing_written
-from tests.endpoint import Endpoint, running_endpoint
+from tests.endpoint import KEY, Endpoint
 
 COVERED = "How long are lamps covered?"
-KEY = "sk-secret-0123456789"
 
 
 @pytest.fixture
 def base(db: None) -> KnowledgeBase:
     return builders.base_with()
-
-
-@pytest.fixture
-def endpoint(settings: Any) -> Iterator[Endpoint]:
-    with running_endpoint() as server:
-        settings.ANSWER_BASE_URL = server.url
-        settings.ANSWER_MODEL = "a-model"
-        settings.ANSWER_API_KEY = KEY
-        yield server
 
 
 def _ask(api: CheckedClient, base: KnowledgeBase, **body: Any) -> Any:

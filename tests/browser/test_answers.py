@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
 from tests import builders
 from tests.browser.conftest import Surfer
-from tests.endpoint import Endpoint, running_endpoint
+from tests.endpoint import Endpoint
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-
-@pytest.fixture
-def endpoint(settings: Any) -> Iterator[Endpoint]:
-    with running_endpoint() as server:
-        settings.ANSWER_BASE_URL = server.url
-        settings.ANSWER_MODEL = "a-model"
-        yield server
 
 
 @pytest.fixture

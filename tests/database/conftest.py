@@ -20,7 +20,7 @@ from retrieval.build_control import cancel_build
 from retrieval.evaluation import start_evaluation
 from retrieval.evaluation_questions import save_questions
 from retrieval.indexing import start_build
-from retrieval.knowledge_bases import find, update_knowledge_base
+from retrieval.knowledge_bases import find
 from retrieval.models import Document, DocumentRevision, IndexSnapshot, KnowledgeBase, RerankScore
 from retrieval.questions import Question
 from tests import builders
@@ -81,11 +81,7 @@ def make_world() -> World:
     document = Document.objects.get(name="returns.md", knowledge_base=base)
     builders.replace_text(base, document, LONG)
     unheld = builders.build(base)
-    update_knowledge_base(
-        actor=builders.ACTOR,
-        knowledge_base_id=base.pk,
-        values={"chunking": {"strategy": "recursive", "size": 40, "overlap": 0}},
-    )
+    builders.rechunk(base, 40)
     current = builders.build(base)
 
     question = {"query": "How long are lamps covered?", "documents": ["returns.md"]}

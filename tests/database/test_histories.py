@@ -299,8 +299,7 @@ class Histories(RuleBasedStateMachine):
     @rule(base=BASES)
     def build_whole(self, base: int) -> None:
         while (snapshot := self.start(base)) is not None:
-            while (claim := claim_piece(snapshot.pk)) is not None:
-                work_on(claim)
+            builders.work_off(snapshot)
             self.finish(base, snapshot)
         assert self.bases[base].current in (
             None,

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from django.apps import apps
 
 from tests.database.attacks import rows
+from tests.folders import CHECKOUT
 
-ROOT = Path(__file__).resolve().parents[2]
-TEXT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+TEXT = (CHECKOUT / "docs" / "architecture.md").read_text(encoding="utf-8")
 OPERATIONS = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")
 # pg_trigger.tgtype is a set of bits.
 BITS = {"INSERT": 4, "DELETE": 8, "UPDATE": 16, "TRUNCATE": 32}
@@ -70,7 +69,7 @@ def test_triggers__in_the_database__are_those_that_no_setting_switches_off() -> 
 def test_architecture__naming_files__names_files_that_exist() -> None:
     named = re.findall(r"`((?:registry|retrieval|agents|tests)/[\w/]+\.py)`", TEXT)
     assert len(set(named)) > 30
-    assert [path for path in named if not (ROOT / path).is_file()] == []
+    assert [path for path in named if not (CHECKOUT / path).is_file()] == []
     doors = {cells[4] for cells in matrix().values()}
     assert all(re.fullmatch(r"`(registry|retrieval|agents)/\w+\.py`", door) for door in doors)
 

@@ -17,7 +17,7 @@ from retrieval.knowledge_bases import delete_knowledge_base, find
 from retrieval.models import BuildPiece, Chunk, IndexedDocument, IndexSnapshot, KnowledgeBase
 from retrieval.pieces import work_on
 from tests import builders
-from tests.database.threads import Running, queued, together, waiting
+from tests.database.threads import Running, lock_of_base, queued, together, waiting
 from tests.worker import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -36,18 +36,6 @@ def snapshot(base: KnowledgeBase) -> IndexSnapshot:
     started = start_build(base.pk)
     assert started is not None
     return started
-
-
-def work_off(snapshot: IndexSnapshot) -> int:
-    done = 0
-    while (claim := claim_piece(snapshot.pk)) is not None:
-        work_on(claim)
-        done += 1
-    return done
-
-
-def lock_of_base(base: KnowledgeBase) -> str:
-    return f"SELECT 1 FROM retrieval_knowledgebase WHERE id = '{base.pk}' FOR UPDATE"
 
 
 def claimed(snapshot: IndexSnapshot) -> Claim:
@@ -95,7 +83,7 @@ def test_pieces__claimed_by_many_at_once__are_claimed_once_each(snapshot: IndexS
 def test_build__worked_off_by_three_workers__has_every_document_once(
     base: KnowledgeBase, snapshot: IndexSnapshot
 ) -> None:
-    counts = together(*[partial(work_off, snapshot)] * 3)
+    counts = together(*[partial(builders.work_off, snapshot)] * 3)
     assert sum(counts) == 4
     assert finish_build(snapshot.pk)
     current = find(base.pk).current_snapshot
@@ -107,7 +95,7 @@ def test_build__worked_off_by_three_workers__has_every_document_once(
 def test_snapshot__sealed_by_two_at_once__is_sealed_once(
     base: KnowledgeBase, snapshot: IndexSnapshot
 ) -> None:
-    work_off(snapshot)
+    builders.work_off(snapshot)
     outcomes = queued(lock_of_base(base), *[partial(finish_build, snapshot.pk)] * 2)
     assert outcomes == [True, True]
     snapshot.refresh_from_db()
@@ -118,7 +106,7 @@ def test_snapshot__sealed_by_two_at_once__is_sealed_once(
 def test_build__cancelled_while_it_is_being_sealed__is_one_or_the_other(
     base: KnowledgeBase, snapshot: IndexSnapshot
 ) -> None:
-    work_off(snapshot)
+    builders.work_off(snapshot)
     cancelled, ended = queued(
         lock_of_base(base),
         partial(cancel_build, actor=builders.ACTOR, base=base, number=1),
@@ -133,7 +121,7 @@ def test_build__cancelled_while_it_is_being_sealed__is_one_or_the_other(
 
 def test_build__when_another_still_holds_a_piece__is_not_sealed(snapshot: IndexSnapshot) -> None:
     held = claimed(snapshot)
-    work_off(snapshot)
+    builders.work_off(snapshot)
     assert finish_build(snapshot.pk) is False
     work_on(held)
     assert finish_build(snapshot.pk) is True
@@ -211,8 +199,8 @@ def test_document__replaced_while_its_base_is_built__waits_for_the_next_build(
         document_id=document.pk,
         upload=Upload(name="", content=b"# Page 0\n\nOnly this."),
     )
-    together(partial(work_off, snapshot), replace)
-    work_off(snapshot)
+    together(partial(builders.work_off, snapshot), replace)
+    builders.work_off(snapshot)
     assert finish_build(snapshot.pk)
     assert snapshot.members.get(document_id=document.pk).revision_number == 1
 
@@ -225,7 +213,9 @@ def test_knowledge_base__deleted_while_workers_build_it__goes_whole(
     base: KnowledgeBase, snapshot: IndexSnapshot
 ) -> None:
     delete = partial(delete_knowledge_base, actor=builders.ACTOR, knowledge_base_id=base.pk)
-    outcomes = together(partial(work_off, snapshot), partial(work_off, snapshot), delete)
+    outcomes = together(
+        partial(builders.work_off, snapshot), partial(builders.work_off, snapshot), delete
+    )
     assert [one for one in outcomes if isinstance(one, Exception)] == []
     for model in (KnowledgeBase, IndexSnapshot, IndexedDocument, Chunk, BuildPiece):
         assert not model.objects.exists()

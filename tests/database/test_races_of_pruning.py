@@ -11,9 +11,8 @@ import pytest
 from agents.models import Agent, AgentVersion
 from agents.tools import call_tool
 from agents.versions import runnable
-from retrieval.claims import claim_piece
-from retrieval.indexing import finish_build, start_build
-from retrieval.knowledge_bases import delete_knowledge_base, find, update_knowledge_base
+from retrieval.indexing import finish_build
+from retrieval.knowledge_bases import delete_knowledge_base, find
 from retrieval.models import (
     Chunk,
     Document,
@@ -22,12 +21,11 @@ from retrieval.models import (
     KnowledgeBase,
     SnapshotPin,
 )
-from retrieval.pieces import work_on
 from retrieval.pruning import Keep, Pruned, prune_knowledge_base
 from retrieval.questions import Question
 from retrieval.verification import Verifier
 from tests import builders
-from tests.database.threads import other_session, queued, together
+from tests.database.threads import lock_of_base, other_session, queued, together
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -50,18 +48,10 @@ def prune(base: KnowledgeBase) -> Pruned:
     return prune_knowledge_base(actor=builders.ACTOR, knowledge_base_id=base.pk, keep=NOTHING_MORE)
 
 
-def lock_of_base(base: KnowledgeBase) -> str:
-    return f"SELECT 1 FROM retrieval_knowledgebase WHERE id = '{base.pk}' FOR UPDATE"
-
-
-def finished_but_not_sealed(base: KnowledgeBase) -> IndexSnapshot:
+def finished_but_not_sealed(base: KnowledgeBase, days: int = 40) -> IndexSnapshot:
     document = Document.objects.get(name="returns.md")
-    builders.replace_text(base, document, "# Returns\n\nWithin 40 days.")
-    snapshot = start_build(base.pk)
-    assert snapshot is not None
-    while (claim := claim_piece(snapshot.pk)) is not None:
-        work_on(claim)
-    return snapshot
+    builders.replace_text(base, document, f"# Returns\n\nWithin {days} days.")
+    return builders.build_unsealed(base)
 
 
 def assert_answers(agent: Agent, version: AgentVersion) -> None:
@@ -104,7 +94,7 @@ def test_publish_switch_and_prune__again_and_again_at_once__lose_nothing(
     versions = []
     for number in range(4):
         builders.edit(agent, prompt=f"Prompt {number}")
-        snapshot = finished_but_not_sealed_again(base, number)
+        snapshot = finished_but_not_sealed(base, number)
         outcomes = together(
             partial(builders.publish, agent, accept_outdated=True),
             partial(finish_build, snapshot.pk),
@@ -120,16 +110,6 @@ def test_publish_switch_and_prune__again_and_again_at_once__lose_nothing(
     assert set(base.snapshots.values_list("pk", flat=True)) == held | {
         find(base.pk).current_snapshot_id
     }
-
-
-def finished_but_not_sealed_again(base: KnowledgeBase, number: int) -> IndexSnapshot:
-    document = Document.objects.get(name="returns.md")
-    builders.replace_text(base, document, f"# Returns\n\nWithin {number} days.")
-    snapshot = start_build(base.pk)
-    assert snapshot is not None
-    while (claim := claim_piece(snapshot.pk)) is not None:
-        work_on(claim)
-    return snapshot
 
 
 @pytest.mark.parametrize("first", ["prune", "delete"])
@@ -154,11 +134,7 @@ def test_prune__while_workers_build_with_the_earlier_chunking__leaves_what_they_
 ) -> None:
     coarse = set(IndexedDocument.objects.values_list("pk", flat=True))
     for size in (40, 200):
-        update_knowledge_base(
-            actor=builders.ACTOR,
-            knowledge_base_id=base.pk,
-            values={"chunking": {"strategy": "recursive", "size": size, "overlap": size // 10}},
-        )
+        builders.rechunk(base, size, size // 10)
         if size == 40:
             builders.build(base)
 

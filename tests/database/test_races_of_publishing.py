@@ -20,14 +20,12 @@ from agents.publishing import publish_draft
 from agents.tools import call_tool, retrieve_attached
 from agents.versions import runnable
 from registry.errors import Conflict, Invalid, StaleRevision
-from retrieval.claims import claim_piece
-from retrieval.indexing import finish_build, start_build
+from retrieval.indexing import finish_build
 from retrieval.knowledge_bases import delete_knowledge_base, find
 from retrieval.models import IndexSnapshot, KnowledgeBase, SnapshotPin
-from retrieval.pieces import work_on
 from retrieval.questions import Question
 from tests import builders
-from tests.database.threads import Running, other_session, queued, together, waiting
+from tests.database.threads import Running, lock_of_base, other_session, queued, together, waiting
 from tests.worker import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -51,10 +49,6 @@ def agent(base: KnowledgeBase) -> Agent:
 
 def lock_of(agent: Agent) -> str:
     return f"SELECT 1 FROM agents_agent WHERE id = '{agent.pk}' FOR UPDATE"
-
-
-def lock_of_base(base: KnowledgeBase) -> str:
-    return f"SELECT 1 FROM retrieval_knowledgebase WHERE id = '{base.pk}' FOR UPDATE"
 
 
 def labels(version: AgentVersion) -> list[str]:
@@ -237,11 +231,7 @@ def test_sixteen_editors__who_publish_at_once__get_numbers_without_gaps(agent: A
 
 def finished_but_not_sealed(base: KnowledgeBase) -> IndexSnapshot:
     builders.add_text(base, "more.md", "# More\n\nA second document.")
-    snapshot = start_build(base.pk)
-    assert snapshot is not None
-    while (claim := claim_piece(snapshot.pk)) is not None:
-        work_on(claim)
-    return snapshot
+    return builders.build_unsealed(base)
 
 
 def pinned_by(version: AgentVersion) -> tuple[int, str, str]:

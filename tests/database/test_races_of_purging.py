@@ -34,7 +34,7 @@ from retrieval.questions import Question
 from retrieval.verification import Verifier
 from tests import builders
 from tests.database.attacks import run
-from tests.database.threads import queued, together
+from tests.database.threads import lock_of_base, queued, together
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -60,11 +60,6 @@ def purge(document: Document) -> PurgedDocument:
     )
 
 
-def work_off(snapshot: IndexSnapshot) -> None:
-    while (claim := claim_piece(snapshot.pk)) is not None:
-        work_on(claim)
-
-
 def started(base: KnowledgeBase) -> IndexSnapshot:
     snapshot = start_build(base.pk)
     assert snapshot is not None
@@ -80,10 +75,6 @@ def left_of(document: Document) -> list[int]:
             indexed_document__extraction__revision__document=document, text__isnull=False
         ).count(),
     ]
-
-
-def lock_of_base(base: KnowledgeBase) -> str:
-    return f"SELECT 1 FROM retrieval_knowledgebase WHERE id = '{base.pk}' FOR UPDATE"
 
 
 def first_or_second(first: bool, one: Callable[[], Any], other: Callable[[], Any]) -> list[Any]:
@@ -129,14 +120,14 @@ def test_purge__while_workers_build_its_base__leaves_the_others_indexed(
     snapshot = started(base)
 
     outcomes = together(
-        partial(work_off, snapshot),
-        partial(work_off, snapshot),
+        partial(builders.work_off, snapshot),
+        partial(builders.work_off, snapshot),
         *(partial(purge, one) for one in secrets[:2]),
     )
 
     assert [one for one in outcomes if isinstance(one, Exception)] == []
     assert [left_of(one) for one in secrets[:2]] == [[0, 0, 0]] * 2
-    work_off(snapshot)
+    builders.work_off(snapshot)
     assert finish_build(snapshot.pk)
     builders.build(base)
     base.refresh_from_db()
@@ -170,7 +161,7 @@ def test_purge__of_a_large_document_half_embedded__leaves_no_vector(
 
     monkeypatch.setattr(pieces, "encoder_for", lambda name: Encoder())
 
-    work_off(snapshot)
+    builders.work_off(snapshot)
 
     assert seen == [1]
     assert PendingVector.objects.count() == 0

@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 from django.db import connection, connections
 
+from retrieval.models import KnowledgeBase
 from tests.servers import INSTANCE
 from tests.worker import wait_until
 
@@ -72,6 +73,11 @@ def queued(lock: str, *works: Callable[[], Any]) -> list[Any]:
             wait_until(lambda: waiting() >= len(running), seconds=SECONDS)
         holder.commit()
         return [one.end() for one in running]
+
+
+def lock_of_base(base: KnowledgeBase) -> str:
+    """Return the lock that publishing, building, pruning and deleting a knowledge base meet at."""
+    return f"SELECT 1 FROM retrieval_knowledgebase WHERE id = '{base.pk}' FOR UPDATE"
 
 
 @contextmanager

@@ -12,12 +12,12 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.folders import CHECKOUT
+
 _VARIABLE = re.compile(r"\$(?:(\$)|\{(\w+)(?:(:-|:\?)([^}]*))?\})")
 
 
@@ -93,12 +93,12 @@ class Service:
 
 
 def raw_compose() -> dict[str, Any]:
-    return dict(yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8")))
+    return dict(yaml.safe_load((CHECKOUT / "docker-compose.yml").read_text(encoding="utf-8")))
 
 
 def services(values: Mapping[str, str]) -> dict[str, Service]:
     """Return the compose file's services with the ``.env`` variables ``values``; raises Unset."""
-    image = image_of((ROOT / "Dockerfile").read_text(encoding="utf-8"))
+    image = image_of((CHECKOUT / "Dockerfile").read_text(encoding="utf-8"))
     found = {}
     for name, raw in raw_compose()["services"].items():
         ours = image if "build" in raw else Image()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,15 +10,13 @@ import pytest
 from tests.deploy.composition import raw_compose
 from tests.deploy.servers import Postgres, Redis
 from tests.deploy.stack import Stack
+from tests.folders import passable_folder
 
 
 @pytest.fixture(scope="session")
 def place() -> Iterator[Path]:
-    """A folder that the servers' user may pass through; pytest's own are closed to it."""
-    path = Path(tempfile.mkdtemp(prefix="registry-deploy-"))
-    path.chmod(0o711)
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
+    with passable_folder() as path:
+        yield path
 
 
 @pytest.fixture(scope="session")

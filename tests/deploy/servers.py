@@ -19,7 +19,7 @@ from registry.embedded.accounts import server_account
 from registry.embedded.instance import Instance
 from registry.embedded.processes import spawn, stop, wait_until
 from registry.embedded.programs import postgres_programs, valkey_programs
-from tests.deploy.composition import ROOT
+from tests.folders import CHECKOUT
 
 _SECONDS = 120.0
 
@@ -124,7 +124,7 @@ class Postgres:
     def create_roles(self) -> None:
         """Run deploy/create-roles.sh on this server."""
         done = self.run(
-            [ROOT / "deploy" / "create-roles.sh"],
+            [CHECKOUT / "deploy" / "create-roles.sh"],
             REGISTRY_OWNER_PASSWORD=self.passwords["registry_owner"],
             REGISTRY_APP_PASSWORD=self.passwords["registry_app"],
         )

@@ -18,8 +18,9 @@ from django.conf import settings
 
 from registry.embedded.processes import spawn, stop, wait_until
 from tests.acceptance.instance import Client
-from tests.deploy.composition import ROOT, image_of, services, shell_words, variables_of_env
+from tests.deploy.composition import image_of, services, shell_words, variables_of_env
 from tests.deploy.servers import Postgres, Redis, free_port
+from tests.folders import CHECKOUT
 
 # As a container is stopped: SIGTERM, time to finish, SIGKILL.
 _STOP = ((signal.SIGTERM, 60.0),)
@@ -132,14 +133,16 @@ class Stack:
     def _copy_app(self) -> None:
         """Make the image's /app: what the Dockerfile copies, and nothing else."""
         self.app.mkdir()
-        image = image_of((ROOT / "Dockerfile").read_text(encoding="utf-8"))
+        image = image_of((CHECKOUT / "Dockerfile").read_text(encoding="utf-8"))
         for source, target in image.copies:
             place = self.app / target
-            if (ROOT / source).is_dir():
-                shutil.copytree(ROOT / source, place, ignore=shutil.ignore_patterns("__pycache__"))
+            if (CHECKOUT / source).is_dir():
+                shutil.copytree(
+                    CHECKOUT / source, place, ignore=shutil.ignore_patterns("__pycache__")
+                )
             else:
                 with suppress(FileNotFoundError):  # told by the test of the Dockerfile
-                    shutil.copy(ROOT / source, place / source)
+                    shutil.copy(CHECKOUT / source, place / source)
 
 
 def _variables(postgres: Postgres) -> Mapping[str, str]:
@@ -154,7 +157,7 @@ def _variables(postgres: Postgres) -> Mapping[str, str]:
         # The model is exported once for all tests.
         "MODELS_DIR": str(settings.MODELS_DIR),
     }
-    lines = (ROOT / ".env.example").read_text(encoding="utf-8").splitlines()
+    lines = (CHECKOUT / ".env.example").read_text(encoding="utf-8").splitlines()
     filled_lines = [
         f"{name}={filled_in[name]}" if (name := line.partition("=")[0]) in filled_in else line
         for line in lines

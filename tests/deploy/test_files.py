@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tests.deploy.composition import (
-    ROOT,
     Unset,
     image_of,
     interpolated,
@@ -19,6 +18,7 @@ from tests.deploy.composition import (
     services,
     variables_of_env,
 )
+from tests.folders import CHECKOUT
 
 _READERS = {"_text", "_flag", "_number", "_words", "_choice"}
 # manage.py sets it by itself, for the commands that need it.
@@ -28,7 +28,7 @@ _OURS = ("migrate", "web", "worker", "beat")
 
 
 def _example() -> str:
-    return (ROOT / ".env.example").read_text(encoding="utf-8")
+    return (CHECKOUT / ".env.example").read_text(encoding="utf-8")
 
 
 def _filled() -> dict[str, str]:
@@ -38,7 +38,7 @@ def _filled() -> dict[str, str]:
 
 def _settings_variables() -> dict[str, Any]:
     """Return every variable that settings.py reads, with its default where that is a constant."""
-    tree = ast.parse((ROOT / "registry" / "settings.py").read_text(encoding="utf-8"))
+    tree = ast.parse((CHECKOUT / "registry" / "settings.py").read_text(encoding="utf-8"))
     found: dict[str, Any] = {}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
@@ -52,13 +52,14 @@ def _settings_variables() -> dict[str, Any]:
 
 
 def _used_by_compose() -> set[str]:
-    text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+    text = (CHECKOUT / "docker-compose.yml").read_text(encoding="utf-8")
     return set(re.findall(r"(?<!\$)\$\{(\w+)", text))
 
 
 def _copied() -> list[str]:
     return [
-        source for source, _ in image_of((ROOT / "Dockerfile").read_text(encoding="utf-8")).copies
+        source
+        for source, _ in image_of((CHECKOUT / "Dockerfile").read_text(encoding="utf-8")).copies
     ]
 
 
@@ -66,7 +67,7 @@ def test_compose_file__against_the_compose_specification__is_valid():
     checked = subprocess.run(
         [
             *(sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"),
-            str(ROOT / "docker-compose.yml"),
+            str(CHECKOUT / "docker-compose.yml"),
         ],
         capture_output=True,
         text=True,
@@ -86,7 +87,7 @@ def test_compose_file__what_it_refers_to__is_there():
                 assert raw["services"][other]["healthcheck"]["test"], (name, other)
         for volume in service.get("volumes", []):
             source = volume.split(":")[0]
-            assert (ROOT / source).is_file() if source[0] == "." else source in raw["volumes"]
+            assert (CHECKOUT / source).is_file() if source[0] == "." else source in raw["volumes"]
 
 
 def test_compose_file__variables_it_uses__are_all_in_the_example():
@@ -136,16 +137,16 @@ def test_example__filled_in__gives_one_password_in_one_place():
 
 
 def test_dockerfile__what_it_copies__is_there_and_in_the_build_context():
-    patterns = (ROOT / ".dockerignore").read_text(encoding="utf-8").split("\n")
+    patterns = (CHECKOUT / ".dockerignore").read_text(encoding="utf-8").split("\n")
     kept = {pattern[1:] for pattern in patterns if pattern.startswith("!")}
 
     assert "*" in patterns
-    assert [source for source in _copied() if not (ROOT / source).exists()] == []
+    assert [source for source in _copied() if not (CHECKOUT / source).exists()] == []
     assert set(_copied()) == kept
 
 
 def test_dockerignore__secrets_and_data__stay_out():
-    patterns = (ROOT / ".dockerignore").read_text(encoding="utf-8").split("\n")
+    patterns = (CHECKOUT / ".dockerignore").read_text(encoding="utf-8").split("\n")
     kept = {pattern[1:] for pattern in patterns if pattern.startswith("!")}
 
     for name in (".env", ".git", ".venv", ".data", "tests"):
@@ -153,7 +154,7 @@ def test_dockerignore__secrets_and_data__stay_out():
 
 
 def test_create_roles__in_the_image__can_be_run():
-    script = Path(ROOT, "deploy", "create-roles.sh")
+    script = Path(CHECKOUT, "deploy", "create-roles.sh")
 
     assert script.stat().st_mode & 0o111
     assert script.read_text().startswith("#!/bin/sh\n")

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from registry.embedded.external import check_database
-from tests.deploy.composition import ROOT
 from tests.deploy.servers import Postgres
+from tests.folders import CHECKOUT
 
 pytestmark = [pytest.mark.timeout(600)]
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.timeout(600)]
 def manage(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "manage.py", *words],
-        cwd=ROOT,
+        cwd=CHECKOUT,
         env={
             "PATH": os.defpath,
             "HOME": str(folder),
@@ -132,7 +132,7 @@ def test_command__number_that_is_none__says_what_is_allowed(place):
 def test_web__without_a_secret_key__does_not_start(place):
     started = subprocess.run(
         [sys.executable, "-c", "import registry.wsgi"],
-        cwd=ROOT,
+        cwd=CHECKOUT,
         env={"DATABASE_URL": "postgresql://u@127.0.0.1:1/n", "DATA_DIR": str(place / "no-secret")},
         capture_output=True,
         text=True,
@@ -144,7 +144,7 @@ def test_web__without_a_secret_key__does_not_start(place):
 
 
 def test_create_roles__without_passwords__makes_nothing(postgres):
-    done = postgres.run([ROOT / "deploy" / "create-roles.sh"], REGISTRY_OWNER_PASSWORD="")
+    done = postgres.run([CHECKOUT / "deploy" / "create-roles.sh"], REGISTRY_OWNER_PASSWORD="")
 
     assert done.returncode != 0
     assert "REGISTRY_OWNER_PASSWORD" in done.stderr

@@ -21,9 +21,10 @@ from tests.acceptance.promise import (
     fill,
     questions,
 )
-from tests.deploy.composition import ROOT, raw_compose, services, shell_words, variables_of_env
+from tests.deploy.composition import raw_compose, services, shell_words, variables_of_env
 from tests.deploy.servers import Postgres, Redis
 from tests.deploy.stack import Stack
+from tests.folders import CHECKOUT
 
 # Starting everything takes its time on a busy machine.
 pytestmark = [pytest.mark.timeout(1200)]
@@ -246,5 +247,5 @@ def _indexes_one_more(client: Client, name: str) -> None:
 
 
 def _any_values() -> dict[str, str]:
-    text = (ROOT / ".env.example").read_text(encoding="utf-8")
+    text = (CHECKOUT / ".env.example").read_text(encoding="utf-8")
     return {name: value or "any" for name, value in variables_of_env(text).items()}

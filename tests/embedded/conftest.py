@@ -6,17 +6,14 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from registry.embedded.instance import Instance
-
-CHECKOUT = Path(__file__).resolve().parents[2]
+from tests.folders import CHECKOUT, passable_folder
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root hands servers to another user")
 
@@ -42,17 +39,6 @@ def copy_postgres(site: Path) -> Path:
     libraries = f"{package.name}.libs"
     shutil.copytree(package.parent / libraries, site / libraries)
     return root
-
-
-@contextmanager
-def passable_folder() -> Iterator[Path]:
-    """A folder that the servers' user may pass through; pytest's own are closed to it."""
-    path = Path(tempfile.mkdtemp(prefix="registry-embedded-"))
-    path.chmod(0o711)
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from registry.embedded.commands import needs_database
 from registry.embedded.database import answers
 from registry.embedded.locks import try_to_own
 from registry.embedded.processes import wait_until, working_in
-from tests.embedded.conftest import CHECKOUT
+from tests.folders import CHECKOUT
 
 CONNECT = (
     "from django.db import connection as c; c.ensure_connection(); print(c.connection.info.user)"

@@ -12,7 +12,8 @@ from registry.embedded.external import check_broker, check_database, parsed_vers
 from registry.embedded.failure import StartFailed
 from registry.embedded.instance import Instance
 from registry.embedded.processes import spawn, stop, wait_until
-from tests.embedded.conftest import copy_postgres, passable_folder
+from tests.embedded.conftest import copy_postgres
+from tests.folders import passable_folder
 from tests.servers import INSTANCE
 
 

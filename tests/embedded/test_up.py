@@ -16,7 +16,7 @@ from django.conf import settings
 
 from registry.embedded.instance import Instance
 from registry.embedded.processes import wait_until
-from tests.embedded.conftest import CHECKOUT, passable_folder
+from tests.folders import CHECKOUT, passable_folder
 from tests.servers import INSTANCE
 
 # One process runs them all, so that they share one running instance.

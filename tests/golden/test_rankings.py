@@ -12,22 +12,12 @@ import numpy as np
 import pytest
 
 from retrieval.digests import chunk_digest
-from retrieval.models import (
-    Chunk,
-    Document,
-    DocumentRevision,
-    EmbeddingModel,
-    Extraction,
-    IndexedDocument,
-    IndexSnapshot,
-    KnowledgeBase,
-    QueryEmbedding,
-    SnapshotMember,
-)
+from retrieval.models import Document, EmbeddingModel, IndexSnapshot, QueryEmbedding
 from retrieval.questions import Question
 from retrieval.search import RANKING_RECIPE, Target, retrieve_again
 from retrieval.search_settings import SearchSettings
 from retrieval.vectors import Vector
+from tests.made_rows import MadeChunk, add_member, begin_snapshot, index_document, seal_snapshot
 
 pytestmark = pytest.mark.django_db
 
@@ -80,63 +70,36 @@ def snapshot() -> IndexSnapshot:
     model = EmbeddingModel.objects.create(
         name="golden", dimensions=4, max_tokens=9, fingerprint=MODEL
     )
-    base = KnowledgeBase.objects.create(
-        pk=uuid.UUID(int=1), name="Golden", model=model, last_snapshot_number=1
-    )
-    made = IndexSnapshot.objects.create(
-        knowledge_base=base, number=1, model=model, chunking="golden", content_revision=0
-    )
+    made = begin_snapshot("Golden", model, pk=uuid.UUID(int=1))
     for number, (name, chunks) in enumerate(DOCUMENTS.items()):
         document = Document.objects.create(
             # Against the order of the names: ids decide ties, names do not.
             pk=uuid.UUID(int=100 - number),
-            knowledge_base=base,
+            knowledge_base=made.knowledge_base,
             name=name,
         )
-        revision = DocumentRevision.objects.create(
-            document=document,
-            number=3,
-            sha256="golden",
-            size=0,
-            content=b"",
-            media_type="text/plain",
+        indexed = index_document(
+            document,
+            [
+                MadeChunk(
+                    text=text,
+                    page=page,
+                    section=section,
+                    digest=chunk_digest(text=text, page=page, section=section),
+                    vector=_vector(values),
+                )
+                for text, page, section, values in chunks
+            ],
         )
-        extraction = Extraction.objects.create(
-            revision=revision, recipe="golden", status="sealed", segments=[], digest="golden"
-        )
-        indexed = IndexedDocument.objects.create(
-            extraction=extraction, chunking="golden", model=model
-        )
-        for ordinal, (text, page, section, values) in enumerate(chunks):
-            Chunk.objects.create(
-                indexed_document=indexed,
-                model=model,
-                ordinal=ordinal,
-                text=text,
-                page=page,
-                section=section,
-                start=0,
-                end=1,
-                digest=chunk_digest(text=text, page=page, section=section),
-                text_digest="golden",
-                vector=_vector(values),
-                vector_digest="golden",
-            )
-        indexed.digest, indexed.chunk_count, indexed.sealed = "golden", len(chunks), True
-        indexed.save()
-        SnapshotMember.objects.create(
-            snapshot=made,
-            indexed_document=indexed,
+        add_member(
+            made,
+            indexed,
+            name=name,
             document_id=document.pk,
-            name=name,
-            revision_number=3,
+            revision=3,
             metadata={"z": name, "a": number},
         )
-    made.digest = "sha256:" + "d" * 64
-    made.document_count = len(DOCUMENTS)
-    made.chunk_count = sum(map(len, DOCUMENTS.values()))
-    made.state = "ready"
-    made.save()
+    seal_snapshot(made, "sha256:" + "d" * 64)
     QueryEmbedding.objects.create(
         model=model,
         query_digest=Question(query=QUERY).digest,

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.folders import CHECKOUT
 from tests.mutations.catalogue import MUTATIONS, Mutation
 
-ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 600
 _MIGRATION = """from django.db import migrations
 
@@ -34,7 +34,7 @@ def copied_project() -> Iterator[Path]:
     """A copy of what is under version control, or will be."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
+        cwd=CHECKOUT,
         capture_output=True,
         check=True,
     ).stdout.split(b"\0")
@@ -42,8 +42,8 @@ def copied_project() -> Iterator[Path]:
         for name in filter(None, (one.decode() for one in listed)):
             target = Path(folder, name)
             target.parent.mkdir(parents=True, exist_ok=True)
-            if (ROOT / name).is_file():
-                shutil.copy2(ROOT / name, target)
+            if (CHECKOUT / name).is_file():
+                shutil.copy2(CHECKOUT / name, target)
         yield Path(folder)
 
 

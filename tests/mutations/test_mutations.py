@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.folders import CHECKOUT
 from tests.mutations.catalogue import MUTATIONS, Mutation
-from tests.mutations.running import ROOT, caught_by, copied_project
+from tests.mutations.running import caught_by, copied_project
 
-DOCUMENT = ROOT / "docs" / "mutations.md"
+DOCUMENT = CHECKOUT / "docs" / "mutations.md"
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def test_rule__broken__turns_a_test_red(project: Path, mutation: Mutation) -> No
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_mutation__listed__breaks_a_line_that_is_there(mutation: Mutation) -> None:
     for name, old, _ in mutation.edits:
-        assert (ROOT / name).read_text(encoding="utf-8").count(old) == 1, (name, old)
+        assert (CHECKOUT / name).read_text(encoding="utf-8").count(old) == 1, (name, old)
     for test in mutation.tests:
-        assert (ROOT / test.split("::")[0]).exists(), test
+        assert (CHECKOUT / test.split("::")[0]).exists(), test
     assert f"| {mutation.invariant} | {mutation.what} |" in DOCUMENT.read_text(encoding="utf-8")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.folders import CHECKOUT
+
 PACKAGES = ("registry", "retrieval", "agents")
 # Settings read the environment; the others tell Django where the settings are.
 MAY_READ_THE_ENVIRONMENT = {
@@ -21,8 +22,8 @@ EAGER = "task_always" + "_eager"
 
 
 def source_files(*folders: str) -> list[Path]:
-    return [ROOT / "manage.py"] + [
-        path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))
+    return [CHECKOUT / "manage.py"] + [
+        path for folder in folders for path in sorted((CHECKOUT / folder).rglob("*.py"))
     ]
 
 
@@ -51,7 +52,7 @@ def uses(path: Path, module: str, names: set[str]) -> Iterator[str]:
             texts = set() if id(node) in said else names
             taken = {name for name in texts if f"{module}.{name}" in node.value}
         if taken & (names | {"*"}):
-            yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+            yield f"{path.relative_to(CHECKOUT)}:{getattr(node, 'lineno', 0)}"
 
 
 def test_source__looked_through__never_ignores_a_trigger() -> None:
@@ -74,10 +75,13 @@ def test_source__looked_through__reads_the_environment_in_settings_alone() -> No
 
 @pytest.mark.parametrize("pattern", ["*.py", "*.toml", "*.yml", "*.yaml", "Makefile", "Dockerfile"])
 def test_source__looked_through__never_runs_tasks_in_the_callers_process(pattern: str) -> None:
-    folders = [ROOT / name for name in (*PACKAGES, "tests", "examples", "benchmarks")]
-    paths = [*ROOT.glob(pattern), *(path for folder in folders for path in folder.rglob(pattern))]
+    folders = [CHECKOUT / name for name in (*PACKAGES, "tests", "examples", "benchmarks")]
+    paths = [
+        *CHECKOUT.glob(pattern),
+        *(path for folder in folders for path in folder.rglob(pattern)),
+    ]
     found = [
-        str(path.relative_to(ROOT))
+        str(path.relative_to(CHECKOUT))
         for path in paths
         if EAGER in path.read_text(encoding="utf-8").lower()
     ]
@@ -87,7 +91,7 @@ def test_source__looked_through__never_runs_tasks_in_the_callers_process(pattern
 def test_source__looked_through__switches_no_trigger_off() -> None:
     switches = ("disable trigger", "session_replication_role", "disable_sql", "drop trigger")
     found = [
-        f"{path.relative_to(ROOT)}: {switch}"
+        f"{path.relative_to(CHECKOUT)}: {switch}"
         for path in source_files(*PACKAGES)
         for switch in switches
         if switch in path.read_text(encoding="utf-8").lower()

@@ -10,18 +10,9 @@ from numpy.typing import NDArray
 
 from registry.canonical import digest_bytes
 from retrieval.candidates import best
-from retrieval.models import (
-    Chunk,
-    Document,
-    DocumentRevision,
-    EmbeddingModel,
-    Extraction,
-    IndexedDocument,
-    IndexSnapshot,
-    KnowledgeBase,
-    SnapshotMember,
-)
+from retrieval.models import Chunk, Document, EmbeddingModel, IndexSnapshot
 from retrieval.vectors import Vector
+from tests.made_rows import MadeChunk, add_member, begin_snapshot, index_document, seal_snapshot
 
 _numbers = itertools.count(1)
 
@@ -40,61 +31,21 @@ def snapshot_of(vectors: list[list[Vector]], *, text: str = "drawn") -> IndexSna
         max_tokens=1,
         fingerprint=f"drawn {dimensions}",
     )
-    base = KnowledgeBase.objects.create(
-        name=f"Drawn {next(_numbers)}", model=model, last_snapshot_number=1
-    )
-    snapshot = IndexSnapshot.objects.create(
-        knowledge_base=base, number=1, model=model, chunking="drawn", content_revision=0
-    )
+    snapshot = begin_snapshot(f"Drawn {next(_numbers)}", model)
+    base = snapshot.knowledge_base
     for number, drawn in enumerate(vectors):
         document = Document.objects.create(knowledge_base=base, name=f"{number}.md")
-        revision = DocumentRevision.objects.create(
-            document=document,
-            number=1,
-            sha256="drawn",
-            size=0,
-            content=b"",
-            media_type="text/plain",
+        indexed = index_document(
+            document,
+            [
+                MadeChunk(text=text, digest=digest_bytes(vector.tobytes()), vector=vector)
+                for vector in drawn
+            ],
         )
-        extraction = Extraction.objects.create(
-            revision=revision, recipe="drawn", status="sealed", segments=[], digest="drawn"
-        )
-        indexed = IndexedDocument.objects.create(
-            extraction=extraction, chunking="drawn", model=model
-        )
-        Chunk.objects.bulk_create(
-            Chunk(
-                indexed_document=indexed,
-                model=model,
-                ordinal=ordinal,
-                text=text,
-                start=0,
-                end=1,
-                digest=digest_bytes(vector.tobytes()),
-                text_digest="drawn",
-                vector=vector,
-                vector_digest="drawn",
-            )
-            for ordinal, vector in enumerate(drawn)
-        )
-        indexed.digest, indexed.chunk_count, indexed.sealed = "drawn", len(drawn), True
-        indexed.save()
         # The second document is in the snapshot twice, as two documents with the same bytes.
         for document_id in [document.pk, uuid.uuid4()][: 2 if number == 1 else 1]:
-            SnapshotMember.objects.create(
-                snapshot=snapshot,
-                indexed_document=indexed,
-                document_id=document_id,
-                name=document.name,
-                revision_number=1,
-                metadata={},
-            )
-    members = snapshot.members.select_related("indexed_document")
-    snapshot.document_count = len(members)
-    snapshot.chunk_count = sum(member.indexed_document.chunk_count for member in members)
-    snapshot.state, snapshot.digest = "ready", digest_bytes(base.pk.bytes)
-    snapshot.save()
-    return snapshot
+            add_member(snapshot, indexed, name=document.name, document_id=document_id)
+    return seal_snapshot(snapshot, digest_bytes(base.pk.bytes))
 
 
 def brute_force(snapshot: IndexSnapshot, query: Vector, depth: int) -> list[Row]:

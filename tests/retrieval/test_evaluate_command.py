@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from retrieval.knowledge_bases import find, update_knowledge_base
+from retrieval.knowledge_bases import find
 from retrieval.models import Evaluation, KnowledgeBase
 from tests import builders
 
@@ -19,11 +19,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def base() -> KnowledgeBase:
     base = builders.base_with("Returns")
-    update_knowledge_base(
-        actor=builders.ACTOR,
-        knowledge_base_id=base.pk,
-        values={"chunking": {"strategy": "recursive", "size": 12, "overlap": 0}},
-    )
+    builders.rechunk(base, 12)
     builders.build(base)
     return find(base.pk)
 

@@ -23,7 +23,7 @@ from retrieval.evaluation import (
 from retrieval.evaluation_questions import save_questions
 from retrieval.evaluation_results import all_outcome_rows, comparisons, render_evaluation
 from retrieval.indexing import start_build
-from retrieval.knowledge_bases import delete_knowledge_base, find, update_knowledge_base
+from retrieval.knowledge_bases import delete_knowledge_base, find
 from retrieval.models import Chunk, Evaluation, EvaluationScore, KnowledgeBase
 from retrieval.scoring import scores
 from tests import builders
@@ -76,12 +76,8 @@ def places(evaluation: Evaluation) -> list[list[list[int | None]]]:
     ]
 
 
-def rechunk(base: KnowledgeBase, size: int) -> None:
-    update_knowledge_base(
-        actor=builders.ACTOR,
-        knowledge_base_id=base.pk,
-        values={"chunking": {"strategy": "recursive", "size": size, "overlap": 0}},
-    )
+def cut_otherwise(base: KnowledgeBase, size: int) -> None:
+    builders.rechunk(base, size)
     builders.build(base)
 
 
@@ -148,7 +144,7 @@ def test_evaluation__smaller_chunks__shows_which_question_gained() -> None:
     builders.add_text(base, "lamps.md", "Lamps look good in the living room, whatever their age.")
     builders.add_text(base, "warranties.md", "Warranties exist for tables, chairs and cupboards.")
     builders.build(base)
-    rechunk(base, 20)
+    cut_otherwise(base, 20)
     base = find(base.pk)
     ask(base, **{COVERED: ["mixed.md"], "Is there a table warranty?": ["warranties.md"]})
 
@@ -225,7 +221,7 @@ def test_evaluation__another_page_of_the_document__does_not_count() -> None:
 @pytest.mark.parametrize("again", [1, 2])
 def test_evaluation__interrupted_after_every_question__ends_as_in_one_go(again: int) -> None:
     base = builders.base_with()
-    rechunk(base, 40)
+    cut_otherwise(base, 40)
     base = find(base.pk)
     ask(base, **{COVERED: ["warranty.md"], POSTAGE: ["returns.md"], NOTHING: []})
     whole = run(base, 1, 2)
@@ -302,8 +298,8 @@ class _Replaced:
 def test_evaluation__snapshots_that_cannot_be_asked__are_named() -> None:
     base = builders.base_with()
     ask(base, **{COVERED: ["warranty.md"]})
-    rechunk(base, 40)
-    rechunk(base, 60)
+    cut_otherwise(base, 40)
+    cut_otherwise(base, 60)
     other = builders.base_with()
     remove(base, 2)
     builders.add_text(base, "new.md", "New.")
@@ -332,7 +328,7 @@ def test_evaluation__snapshots_that_cannot_be_asked__are_named() -> None:
 def test_evaluation__snapshot_removed_meanwhile__fails_by_name() -> None:
     base = builders.base_with()
     ask(base, **{COVERED: ["warranty.md"]})
-    rechunk(base, 40)
+    cut_otherwise(base, 40)
     base = find(base.pk)
     evaluation = run(base, 1, at_once=0)
     remove(base, 1)
@@ -348,7 +344,7 @@ def test_evaluation__snapshot_removed_meanwhile__fails_by_name() -> None:
 def test_evaluation__ended__outlives_its_snapshot_and_goes_with_its_base() -> None:
     base = builders.base_with()
     ask(base, **{COVERED: ["warranty.md"]})
-    rechunk(base, 40)
+    cut_otherwise(base, 40)
     base = find(base.pk)
     evaluation = run(base, 1)
     remove(base, 1)

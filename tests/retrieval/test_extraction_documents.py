@@ -10,15 +10,14 @@ import csv
 import functools
 import re
 import unicodedata
-from pathlib import Path
 
 import pytest
 
 from registry.errors import RegistryError
 from retrieval.extraction import Extracted, ExtractionFailed, detect_type, extract
 from tests.data import SHARED_DATA, shared_data
+from tests.folders import CHECKOUT
 
-ROOT = Path(__file__).resolve().parents[2]
 # What the index says and a right extraction does not give, with the cause
 EXCEPTIONS = {
     "files/slides-notes.pptx": (
@@ -115,7 +114,7 @@ def test_index__its_file_names__stand_nowhere_outside_the_tests():
         "docs",
         "templates",
     ):
-        for path in (ROOT / folder).rglob("*"):
+        for path in (CHECKOUT / folder).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
                 assert words.search(path.read_bytes().decode("utf-8", "replace")) is None, path
 
@@ -124,4 +123,4 @@ def test_index__the_number_in_the_readme__is_that_of_the_rows():
     shared_data("docs", "INDEX.tsv")
     number = f"{len(rows()) - len(EXCEPTIONS)} of {len(rows())} rows"
 
-    assert number in (ROOT / "tests" / "retrieval" / "README.md").read_text()
+    assert number in (CHECKOUT / "tests" / "retrieval" / "README.md").read_text()

@@ -6,7 +6,7 @@ import pytest
 
 from retrieval.claims import claim_piece
 from retrieval.indexing import start_build
-from retrieval.knowledge_bases import find, update_knowledge_base
+from retrieval.knowledge_bases import find
 from retrieval.models import Chunk
 from tests import builders
 from tests.builders import RETURNS, WARRANTY
@@ -30,16 +30,8 @@ def test_build__first_documents__become_the_current_snapshot() -> None:
 
 def test_build__nothing_changed_in_effect__ends_unchanged() -> None:
     base = builders.base_with()
-    update_knowledge_base(
-        actor=builders.ACTOR,
-        knowledge_base_id=base.pk,
-        values={"chunking": {"strategy": "recursive", "size": 40, "overlap": 0}},
-    )
-    update_knowledge_base(
-        actor=builders.ACTOR,
-        knowledge_base_id=base.pk,
-        values={"chunking": {"strategy": "recursive", "size": 200, "overlap": 20}},
-    )
+    builders.rechunk(base, 40)
+    builders.rechunk(base, 200, 20)
 
     snapshot = builders.build(base)
 

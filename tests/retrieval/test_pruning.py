@@ -13,7 +13,6 @@ from registry.errors import NotFound
 from registry.models import AuditEvent
 from retrieval import search
 from retrieval.build_control import cancel_build
-from retrieval.claims import claim_piece
 from retrieval.documents import delete_document
 from retrieval.evaluation import claim_evaluation, start_evaluation, work_on_evaluation
 from retrieval.evaluation_questions import save_questions
@@ -29,7 +28,6 @@ from retrieval.models import (
     Purge,
     SnapshotMember,
 )
-from retrieval.pieces import work_on
 from retrieval.pruning import Keep, Pruned, planned, prune, prune_knowledge_base
 from retrieval.purging import purge_document
 from retrieval.questions import Question
@@ -165,10 +163,7 @@ def test_prune__build_that_was_superseded__is_kept_to_be_shared_while_it_is_youn
     base: KnowledgeBase,
 ) -> None:
     cut(base, FINE)
-    superseded = start_build(base.pk)
-    assert superseded is not None
-    while (claim := claim_piece(superseded.pk)) is not None:
-        work_on(claim)
+    builders.build_unsealed(base)
     cut(base, COARSE)
     builders.build(base)
 

@@ -8,7 +8,6 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -19,12 +18,12 @@ from retrieval import traces
 from retrieval.models import Trace
 from retrieval.trace_writer import APPLICATION_NAME, TraceWriter
 from tests.database.threads import other_session
+from tests.folders import CHECKOUT
 from tests.traces import kept_traces
 from tests.worker import wait_until
 
 pytestmark = pytest.mark.django_db
 _LOCK = "LOCK TABLE retrieval_trace IN SHARE MODE"
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def _trace(**values: Any) -> Trace:
@@ -226,7 +225,7 @@ if sys.argv[1] == "fork":
 def test_process__ends__writes_what_it_recorded(how: str, expected: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM, how],
-        cwd=ROOT,
+        cwd=CHECKOUT,
         env={**os.environ, "DATABASE_NAME": connection.settings_dict["NAME"]},
         capture_output=True,
         text=True,
