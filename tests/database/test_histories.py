@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
 from django.db import IntegrityError, connection, transaction
 from hypothesis import HealthCheck, event, settings
@@ -56,9 +55,9 @@ from retrieval.pruning import Keep, prune_knowledge_base
 from retrieval.purging import purge_document
 from retrieval.questions import Question
 from retrieval.search import Target, retrieve, retrieve_again
-from retrieval.vectors import from_wire
 from retrieval.verification import Verifier
 from tests import builders
+from tests.database.definition import answer_by_definition
 
 pytestmark = pytest.mark.django_db
 
@@ -414,7 +413,7 @@ class Histories(RuleBasedStateMachine):
         results, receipts, purged = {}, {}, {}
         for key, (target, question) in self.asked(version):
             found = retrieve(target, question)
-            assert found.results == oracle(target, question)
+            assert found.results == answer_by_definition(target, question)
             results[key], receipts[key] = found.results, found.receipt
             purged[key] = held_purged(target, self.purged)
         return Published(
@@ -537,55 +536,6 @@ def columns(version: AgentVersion) -> dict[str, Any]:
 
 def parts(version: AgentVersion) -> list[Any]:
     return [*version.bindings.order_by("pk").values(), *version.tools.order_by("pk").values()]
-
-
-def oracle(target: Target, question: Question) -> list[dict[str, Any]]:
-    """Invariant 4 by its definition: every chunk scored, sorted, the best as an answer shows them."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT vector_send(vector) FROM retrieval_queryembedding "
-            "WHERE query_digest = %s AND model_id = %s",
-            [question.digest, target.snapshot.model_id],
-        )
-        asked = from_wire(cursor.fetchone()[0])
-        cursor.execute(
-            "SELECT vector_send(c.vector), c.digest, m.document_id, c.ordinal, c.text, m.name, "
-            "m.revision_number, c.page, c.section, m.metadata, c.truncated "
-            "FROM retrieval_snapshotmember AS m JOIN retrieval_chunk AS c "
-            "ON c.indexed_document_id = m.indexed_document_id "
-            "WHERE m.snapshot_id = %s AND c.vector IS NOT NULL",
-            [target.snapshot.pk],
-        )
-        rows = cursor.fetchall()
-    ranked = []
-    for sent, digest, document, ordinal, *shown in rows:
-        total = 0.0
-        for one, other in zip(asked, from_wire(sent), strict=True):
-            total += float(np.float64(one)) * float(np.float64(other))
-        ranked.append((-round(total, 6), digest, str(document), ordinal, shown))
-    best = sorted(ranked, key=lambda one: one[:4])[: question.top_k]
-    return [
-        {
-            "passage": text,
-            "document": {"id": document, "name": name, "revision": revision},
-            "page": page,
-            "section": section,
-            "metadata": json.loads(metadata),
-            "confidence": min(1.0, max(0.0, -score)) + 0.0,
-            "truncated": truncated,
-            "chunk": digest,
-        }
-        for score, digest, document, _, (
-            text,
-            name,
-            revision,
-            page,
-            section,
-            metadata,
-            truncated,
-        ) in best
-        if min(1.0, max(0.0, -score)) >= 0
-    ]
 
 
 QUICK = settings(
