@@ -21,8 +21,6 @@ from tests.database.attacks import commit, purge, refused, rows, value
 from tests.database.conftest import make_world
 from tests.servers import INSTANCE
 
-OURS = ["registry", "retrieval", "agents"]
-
 
 @pytest.fixture
 def serving(transactional_db: None) -> Iterator[None]:
