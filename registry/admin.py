@@ -1,4 +1,4 @@
-"""The admin of the floor: the audit log, and accounts whose changes are in it too.
+"""The admin of the foundation: the audit log, and accounts whose changes are in it too.
 
 API keys are limited to agents and knowledge bases, so their pages stand in ``agents.admin``,
 where both are known.

@@ -246,7 +246,7 @@ components(
             "source": one_of("call", "knowledgeBase", "default", "cap", "recordedOnly"),
         }
     ),
-    Trial=request(
+    TestBoxRequest=request(
         {
             **QUESTION,
             "snapshot": {"type": ["integer", "null"], "minimum": 1},
@@ -259,7 +259,7 @@ components(
         optional=[*QUESTION_OPTIONAL, "snapshot", "answer"],
         about="Without `snapshot`, the current one is asked.",
     ),
-    TrialAnswer=record(
+    TestBoxAnswer=record(
         {
             **RETRIEVAL,
             "traceId": {"type": "null"},

@@ -36,7 +36,7 @@ urlpatterns = [
     path(f"{_BASE}/snapshots", snapshots.Snapshots.as_view()),
     path(f"{_BASE}/snapshots/<int:number>", snapshots.SnapshotDetail.as_view()),
     path(f"{_BASE}/snapshots/<int:number>/cancel", snapshots.CancelBuild.as_view()),
-    path(f"{_BASE}/test", snapshots.Trial.as_view()),
+    path(f"{_BASE}/test", snapshots.TestBox.as_view()),
     path(f"{_BASE}/questions", evaluation.Questions.as_view()),
     path(f"{_BASE}/questions/<str:question_id>", evaluation.QuestionDetail.as_view()),
     path(f"{_BASE}/evaluate", evaluation.Evaluate.as_view()),

@@ -23,7 +23,7 @@ from agents.admin.forms import (
     NewAgentForm,
     PublishForm,
 )
-from agents.admin.looking import publication_of, try_context, versions_to_look_at
+from agents.admin.previews import publication_of, try_context, versions_to_look_at
 from agents.aliases import move_alias
 from agents.coverage import coverage_of
 from agents.drafting import create_agent, draft_of, update_agent

@@ -11,7 +11,7 @@ from django.contrib.admin.utils import unquote
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
-from agents.admin.looking import shown_changes
+from agents.admin.previews import shown_changes
 from agents.configuration import configuration_of
 from agents.drafting import draft_of
 from agents.models import Agent, AgentVersion

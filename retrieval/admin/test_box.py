@@ -17,7 +17,7 @@ from registry.errors import RegistryError
 from retrieval.admin.forms import QUESTION_FIELDS, QuestionForm
 from retrieval.models import IndexSnapshot, KnowledgeBase
 from retrieval.questions import read_question
-from retrieval.trials import try_question
+from retrieval.test_box import try_question
 
 _MOST_SNAPSHOTS = 50
 _TOKEN = re.compile(r"[0-9a-f-]{36}")

@@ -15,7 +15,7 @@ from retrieval.build_control import cancel_build
 from retrieval.indexing import find_snapshot
 from retrieval.models import IndexSnapshot
 from retrieval.rendering import render_snapshot, render_snapshots
-from retrieval.trials import try_question
+from retrieval.test_box import try_question
 from retrieval.views.knowledge_bases import KnowledgeBaseView
 
 _TAG = "snapshots"
@@ -84,7 +84,7 @@ class CancelBuild(KnowledgeBaseView):
         return self.write(work)
 
 
-class Trial(KnowledgeBaseView):
+class TestBox(KnowledgeBaseView):
     """The test box. Answers are plain objects: this is a search like any other."""
 
     scopes = {"POST": "editor"}
@@ -96,8 +96,8 @@ class Trial(KnowledgeBaseView):
         "With `answer` a model answers from them; where it cannot, the passages come all the "
         "same, and `answerNotice` says why. Leaves no trace.",
         tag=_TAG,
-        body=ref("Trial"),
-        answers={200: ref("TrialAnswer")},
+        body=ref("TestBoxRequest"),
+        answers={200: ref("TestBoxAnswer")},
         errors=(400, 404, 409, 415, 422, 429),
     )
     def post(self, request: Request, **_: Any) -> Response:

@@ -20,7 +20,7 @@ from retrieval.diagnosis import (
 from retrieval.encoders import DEFAULT_MODEL, encoder_for
 from retrieval.knowledge_bases import find
 from retrieval.questions import Question
-from retrieval.trials import try_question
+from retrieval.test_box import try_question
 from tests import builders
 
 COVERED = "How long are lamps covered?"

@@ -16,7 +16,7 @@ from retrieval.encoders import MULTILINGUAL_MODEL, encoder_for
 from retrieval.encoders.multilingual import MultilingualEncoder, is_installed
 from retrieval.knowledge_bases import find
 from retrieval.questions import Question
-from retrieval.trials import try_question
+from retrieval.test_box import try_question
 from tests import builders
 
 installed = pytest.mark.skipif(
