@@ -47,6 +47,8 @@ MOST_TOOLS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BindingValues:
+    """A binding; ``expression`` None: it always applies."""
+
     id: uuid.UUID
     knowledge_base: uuid.UUID
     expression: str | None
@@ -67,6 +69,8 @@ class BindingValues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolValues:
+    """A tool: a ``rag`` one has ``knowledge_base``, a ``function`` one ``parameters``."""
+
     id: uuid.UUID
     type: str
     name: str

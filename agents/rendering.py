@@ -42,6 +42,7 @@ def render_agents(agents: Sequence[Agent]) -> list[Json]:
 
 
 def render_agent(agent: Agent) -> Json:
+    """Return one agent; for several, ``render_agents`` asks no more often."""
     return render_agents([agent])[0]
 
 
@@ -119,6 +120,7 @@ def render_alias(alias: Alias) -> Json:
 
 
 def render_move(move: AliasMove) -> Json:
+    """Return a move of an alias; ``from`` is null for the first."""
     return {
         "from": move.from_number,
         "to": move.to_number,

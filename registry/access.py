@@ -121,7 +121,7 @@ def create_api_key(
 
 
 def revoke_api_key(*, actor: Actor, key_id: uuid.UUID) -> None:
-    """Revoke a key for ever; revoking it again changes nothing."""
+    """Revoke a key for ever; revoking it again changes nothing. Raises NotFound."""
     with transaction.atomic():
         row = ApiKey.objects.select_for_update().filter(pk=key_id).first()
         if row is None:

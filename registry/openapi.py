@@ -56,6 +56,7 @@ def components(**schemas: Schema) -> None:
 
 
 def ref(name: str) -> Schema:
+    """Return the reference to a schema given to ``components``."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -86,10 +87,12 @@ def request(
 
 
 def array(items: Schema) -> Schema:
+    """Return the schema of an array of any length."""
     return {"type": "array", "items": items}
 
 
 def one_of(*values: object) -> Schema:
+    """Return the schema of a value that is one of these."""
     return {"enum": list(values)}
 
 
@@ -108,6 +111,7 @@ def listed(name: str) -> Schema:
 
 
 def in_query(name: str, schema: Schema, about: str, *, required: bool = False) -> OpenApiParameter:
+    """Return a parameter of the query string."""
     return OpenApiParameter(
         name=name, type=schema, location="query", description=about, required=required
     )

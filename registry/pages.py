@@ -21,7 +21,7 @@ M = TypeVar("M", bound=Model)
 
 
 def limit_of(request: Request) -> int:
-    """Return ``?limit=``, 1 to 1000, 50 when not given."""
+    """Return ``?limit=``, 1 to 1000, 50 when not given. Raises Invalid."""
     value = request.query_params.get("limit", str(DEFAULT_LIMIT))
     is_number = value.isascii() and value.isdecimal() and len(value) <= len(str(MAX_LIMIT))
     if not is_number or not 1 <= int(value) <= MAX_LIMIT:

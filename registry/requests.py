@@ -50,7 +50,7 @@ def text(
 
 
 def boolean(body: Mapping[str, Any], field: str, *, default: bool) -> bool:
-    """Return a boolean member."""
+    """Return a boolean member. Raises Invalid for another type."""
     value = body.get(field, default)
     if not isinstance(value, bool):
         raise Invalid.field(field, value, "must be true or false", allowed=[True, False])
@@ -60,7 +60,10 @@ def boolean(body: Mapping[str, Any], field: str, *, default: bool) -> bool:
 def integer(
     body: Mapping[str, Any], field: str, *, least: int, most: int, default: int | None = None
 ) -> int | None:
-    """Return a whole number between ``least`` and ``most``; null counts as not given."""
+    """Return a whole number from ``least`` to ``most``; null counts as not given.
+
+    1.0 is whole. Raises Invalid for another type or a number outside.
+    """
     value = body.get(field)
     if value is None:
         return default
@@ -77,7 +80,10 @@ def integer(
 
 
 def number(body: Mapping[str, Any], field: str, *, least: float, most: float) -> float | None:
-    """Return a number between ``least`` and ``most``; null counts as not given."""
+    """Return a number from ``least`` to ``most``, None for null or where it is not given.
+
+    Raises Invalid for another type or a number outside.
+    """
     value = body.get(field)
     if value is None:
         return None
@@ -92,7 +98,7 @@ def number(body: Mapping[str, Any], field: str, *, least: float, most: float) ->
 
 
 def json_object(body: Mapping[str, Any], field: str) -> dict[str, Any]:
-    """Return a member that is a JSON object."""
+    """Return a member that is a JSON object. Raises Invalid for another type, or none."""
     value = body.get(field)
     if not isinstance(value, dict):
         raise Invalid.field(field, value, "must be a JSON object", allowed="object")
@@ -100,7 +106,7 @@ def json_object(body: Mapping[str, Any], field: str) -> dict[str, Any]:
 
 
 def choice(body: Mapping[str, Any], field: str, allowed: Sequence[str], *, default: str) -> str:
-    """Return one of ``allowed``."""
+    """Return a text member that is one of ``allowed``. Raises Invalid for any other value."""
     value = body.get(field, default)
     if value not in allowed:
         raise Invalid.field(field, value, "is not a choice", allowed=list(allowed))

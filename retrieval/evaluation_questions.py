@@ -66,7 +66,7 @@ def add_question(*, actor: Actor, base: KnowledgeBase, values: object) -> Evalua
 
     ``documents`` are names, or objects with ``document`` (an id) or ``name``, optionally
     ``pages`` and ``grade``; an empty list says that nothing in the base answers the question.
-    Raises Invalid naming the field, Conflict where the set has the question already.
+    Raises Invalid naming the field, Conflict where the set has the question already or is full.
     """
     with transaction.atomic():
         lock(base.pk)
@@ -124,7 +124,7 @@ def save_questions(
 
     With ``replace`` the set is these questions and no others. ``prefixes`` say where each came
     from in errors (``rows.7.``); without, ``questions.0.`` and so on. Raises Invalid with up to
-    100 errors, each naming its question and field.
+    100 errors, each naming its question and field, Conflict where the set would be too large.
     """
     if len(questions) > MOST_QUESTIONS:
         raise Invalid.field(

@@ -29,6 +29,7 @@ def render_knowledge_bases(bases: Sequence[KnowledgeBase]) -> list[Json]:
 
 
 def render_knowledge_base(base: KnowledgeBase) -> Json:
+    """Return one knowledge base, selected with model and current snapshot."""
     return render_knowledge_bases([base])[0]
 
 
@@ -94,6 +95,7 @@ def render_snapshots(
 
 
 def render_snapshot(base: KnowledgeBase, snapshot: IndexSnapshot, access: Access) -> Json:
+    """Return one snapshot of ``base``, with those of its holders that ``access`` sees."""
     return render_snapshots(base, [snapshot], access)[0]
 
 
@@ -104,6 +106,7 @@ def render_documents(documents: Sequence[Document]) -> list[Json]:
 
 
 def render_document(document: Document) -> Json:
+    """Return one document, with where it stands on its way into the index."""
     return render_documents([document])[0]
 
 

@@ -37,7 +37,7 @@ def set_up_database(instance: Instance) -> tuple[str, str]:
     """Make roles, database and extension where they are missing; return the two versions.
 
     The extension is in the template as well, since only a superuser can create it and tests make
-    databases of their own.
+    databases of their own. Raises StartFailed where this server cannot have the extension.
     """
     owner, app = ROLES["owner"], ROLES["app"]
     with _superuser(instance, "postgres") as connection:

@@ -19,9 +19,9 @@ from registry.embedded.instance import Instance
 
 
 def try_to_own(instance: Instance, command: str) -> int | None:
-    """Return the descriptor of the lock that makes this process the owner, or None.
+    """Return the descriptor of the lock that makes this process the owner, None where it is another.
 
-    Closing it gives the ownership up.
+    Closing it gives the ownership up. Raises StartFailed where the lock's file cannot be opened.
     """
     descriptor = _open(instance.lock_path)
     try:
@@ -56,7 +56,7 @@ def owner_of(instance: Instance) -> str:
 
 @contextmanager
 def using(instance: Instance) -> Iterator[None]:
-    """Keep the servers of another command alive for the block."""
+    """Keep the servers of another command alive for the block. Raises StartFailed."""
     descriptor = _open(instance.users_lock_path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
@@ -67,7 +67,7 @@ def using(instance: Instance) -> Iterator[None]:
 
 @contextmanager
 def nobody_using(instance: Instance) -> Iterator[None]:
-    """Wait until no command uses the servers, and let none begin during the block."""
+    """Wait until no command uses the servers; none begins during the block. Raises StartFailed."""
     descriptor = _open(instance.users_lock_path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -20,6 +20,7 @@ def open_log(path: Path) -> IO[bytes]:
 
 
 def size_of(path: Path) -> int:
+    """Return the length of a log in bytes, 0 where there is none."""
     return path.stat().st_size if path.exists() else 0
 
 

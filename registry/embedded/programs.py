@@ -80,7 +80,10 @@ def postgres_client(name: str) -> Path:
 
 
 def valkey_programs(instance: Instance, account: Account) -> Programs:
-    """Return Valkey's program, copied into the data folder if ``account`` needs that."""
+    """Return Valkey's program, copied into the data folder if ``account`` needs that.
+
+    Raises StartFailed where the package is missing, or has none for this machine.
+    """
     site = _site_of(_VALKEY_PACKAGE, "Valkey", "REDIS_URL")
     machine = platform.machine().lower().replace("amd64", "x86_64")
     inside = Path(_VALKEY_PACKAGE, "_binaries", f"{platform.system().lower()}-{machine}")
