@@ -21,7 +21,16 @@ from registry.embedded.failure import StartFailed
 from registry.embedded.folders import prepare_folders
 from registry.embedded.instance import PORT, SUPERUSER, Instance
 from registry.embedded.logs import last_line, open_log, size_of
-from registry.embedded.processes import Pause, end, has_ended, spawn, stop, wait_until, working_in
+from registry.embedded.processes import (
+    Pause,
+    Spawned,
+    end,
+    has_ended,
+    spawn,
+    stop,
+    wait_until,
+    working_in,
+)
 from registry.embedded.programs import POSTGRES_MAJOR, Programs, postgres_programs
 
 Say = Callable[[str], None]
@@ -57,24 +66,13 @@ _NOT_DURABLE = {
 }
 
 
-class PostgresServer:
-    """A running server; ``stop`` ends it with its sessions."""
+class PostgresServer(Spawned):
+    """A running server; ``stop`` ends it fast: running transactions are rolled back."""
 
     def __init__(self, process: subprocess.Popen[bytes], *, version: str, pgvector: str) -> None:
-        self._process = process
+        super().__init__(process, _STOP_STEPS)
         self.version = version
         self.pgvector = pgvector
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def poll(self) -> int | None:
-        return self._process.poll()
-
-    def stop(self) -> None:
-        """Stop fast: running transactions are rolled back; returns when the server is gone."""
-        stop(self._process, _STOP_STEPS)
 
 
 def start_postgres(

@@ -18,6 +18,7 @@ import psutil
 from registry.embedded.accounts import Account
 
 Pause = Callable[[float], None]
+StopSteps = Sequence[tuple[signal.Signals, float]]
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
@@ -35,6 +36,34 @@ class Running(Protocol):
 
     def stop(self) -> None:
         """Stop it in its own best way, by force in the end; return once it is gone."""
+
+
+class Spawned:
+    """A child that was spawned and is stopped by signals, each with the seconds it is given.
+
+    No wait outlasts ``hurry``.
+    """
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        stop_steps: StopSteps,
+        *,
+        hurry: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._process = process
+        self._stop_steps = stop_steps
+        self._hurry = hurry
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        return self._process.poll()
+
+    def stop(self) -> None:
+        stop(self._process, self._stop_steps, hurry=self._hurry)
 
 
 def spawn(
@@ -85,7 +114,7 @@ def die_with_parent(number: signal.Signals, parent: int) -> None:
 
 def stop(
     process: subprocess.Popen[bytes],
-    steps: Sequence[tuple[signal.Signals, float]],
+    steps: StopSteps,
     *,
     hurry: Callable[[], bool] = lambda: False,
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +13,7 @@ from typing import TypeVar
 
 from registry.embedded.failure import StartFailed
 from registry.embedded.logs import LogWatch, last_line, open_log, size_of
-from registry.embedded.processes import Running, spawn, stop
+from registry.embedded.processes import Running, Spawned, StopSteps, spawn
 
 Say = Callable[[str], None]
 R = TypeVar("R", bound=Running)
@@ -24,7 +23,7 @@ _STEADY_SECONDS = 60.0
 _LINES_AT_ONCE = 5
 
 
-class Program:
+class Program(Spawned):
     """A child that is stopped by signals alone."""
 
     def __init__(
@@ -34,25 +33,12 @@ class Program:
         cwd: Path,
         log_path: Path,
         death_signal: signal.Signals,
-        stop_steps: Sequence[tuple[signal.Signals, float]],
+        stop_steps: StopSteps,
         hurry: Callable[[], bool] = lambda: False,
     ) -> None:
         with open_log(log_path) as log:
-            self._process: subprocess.Popen[bytes] = spawn(
-                argv, death_signal=death_signal, output=log, cwd=cwd
-            )
-        self._stop_steps = stop_steps
-        self._hurry = hurry
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def poll(self) -> int | None:
-        return self._process.poll()
-
-    def stop(self) -> None:
-        stop(self._process, self._stop_steps, hurry=self._hurry)
+            process = spawn(argv, death_signal=death_signal, output=log, cwd=cwd)
+        super().__init__(process, stop_steps, hurry=hurry)
 
 
 @dataclass(slots=True)

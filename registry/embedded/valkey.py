@@ -18,7 +18,7 @@ from registry.embedded.failure import StartFailed
 from registry.embedded.folders import prepare_folders
 from registry.embedded.instance import Instance
 from registry.embedded.logs import last_line, open_log, size_of
-from registry.embedded.processes import Pause, spawn, stop, wait_until
+from registry.embedded.processes import Pause, Spawned, spawn, stop, wait_until
 from registry.embedded.programs import valkey_programs
 
 _LOG = "valkey.log"
@@ -36,22 +36,12 @@ _SETTINGS = {
 }
 
 
-class ValkeyServer:
+class ValkeyServer(Spawned):
     """A running server."""
 
     def __init__(self, process: subprocess.Popen[bytes], *, version: str) -> None:
-        self._process = process
+        super().__init__(process, _STOP_STEPS)
         self.version = version
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def poll(self) -> int | None:
-        return self._process.poll()
-
-    def stop(self) -> None:
-        stop(self._process, _STOP_STEPS)
 
 
 def start_valkey(instance: Instance, *, pause: Pause = time.sleep) -> ValkeyServer:
