@@ -6,6 +6,7 @@ import platform
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,11 @@ def unit(vector: Vector) -> Vector:
     # Not numpy.linalg.norm: it sums by BLAS, whose order of terms differs between processors.
     length = np.sqrt(np.sum(vector * vector, dtype=np.float32))
     return vector if length == 0 else (vector / length).astype(np.float32)
+
+
+def installed(*packages: str) -> str:
+    """Return the versions of installed packages, for the record: ``numpy-2.1 torch-2.13``."""
+    return " ".join(f"{package}-{metadata.version(package)}" for package in packages)
 
 
 def processor() -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import onnxruntime
 from tokenizers import Tokenizer
 
 from registry.canonical import digest_bytes
-from retrieval.encoders.base import SPECIAL_TOKENS, Encoder, Vector, processor, unit
+from retrieval.encoders.base import SPECIAL_TOKENS, Encoder, Vector, installed, processor, unit
 from retrieval.encoders.graph import Graph, bundled_model_dir, ensure_graph
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
@@ -82,10 +81,7 @@ class BundledEncoder(Encoder):
 
     @cached_property
     def provenance(self) -> str:
-        versions = " ".join(
-            f"{package}-{metadata.version(package)}"
-            for package in ("onnxruntime", "tokenizers", "numpy")
-        )
+        versions = installed("onnxruntime", "tokenizers", "numpy")
         return f"{versions} graph {self._graph.digest} on {processor()}"
 
     def _ids(self, text: str) -> list[int]:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import threading
 from functools import cached_property
-from importlib import metadata
 
 from registry.canonical import digest_json
 from registry.errors import Unavailable
-from retrieval.encoders.base import processor
-from retrieval.encoders.named import deciding_files, folder_of, imported
+from retrieval.encoders.base import installed, processor
+from retrieval.encoders.named import deciding_files, folder_of, imported, one_thread
 
 _DECIMALS = 6
 
@@ -64,21 +63,13 @@ class CrossEncoder:
     @cached_property
     def provenance(self) -> str:
         """Return library, version and processor, for the record."""
-        versions = " ".join(
-            f"{package}-{metadata.version(package)}"
-            for package in ("sentence-transformers", "transformers", "torch")
-        )
+        versions = installed("sentence-transformers", "transformers", "torch")
         return f"{versions} on {processor()}"
 
     def score(self, question: str, passage: str) -> float:
         """Return the score of one pair, rounded to six decimals; larger is better."""
-        with self._lock:
-            threads = self._torch.get_num_threads()
-            self._torch.set_num_threads(1)
-            try:
-                (value,) = self._model.predict(
-                    [(question, passage)], batch_size=1, show_progress_bar=False
-                )
-            finally:
-                self._torch.set_num_threads(threads)
+        with self._lock, one_thread(self._torch):
+            (value,) = self._model.predict(
+                [(question, passage)], batch_size=1, show_progress_bar=False
+            )
         return round(float(value), _DECIMALS) + 0.0

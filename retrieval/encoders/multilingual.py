@@ -11,7 +11,6 @@ import re
 import threading
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from importlib import metadata
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from retrieval.encoders.base import SPECIAL_TOKENS, Encoder, Vector, processor, unit
+from retrieval.encoders.base import SPECIAL_TOKENS, Encoder, Vector, installed, processor, unit
 from retrieval.encoders.graph import not_available
 from retrieval.encoders.named import imported
 
@@ -102,7 +101,7 @@ class MultilingualEncoder(Encoder):
 
     @cached_property
     def provenance(self) -> str:
-        return f"{_PACKAGE}-{metadata.version(_PACKAGE)} on {processor()}"
+        return f"{installed(_PACKAGE)} on {processor()}"
 
     def _count(self, text: str) -> int:
         with self._lock:

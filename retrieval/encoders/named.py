@@ -7,9 +7,10 @@ use the bundled model alone never pay for them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from registry.canonical import digest_bytes
-from retrieval.encoders.base import SPECIAL_TOKENS, Encoder, Vector, processor, unit
+from retrieval.encoders.base import SPECIAL_TOKENS, Encoder, Vector, installed, processor, unit
 from retrieval.encoders.graph import not_available
 
 # A model that states no limit, or an absurd one, is held to this many tokens.
@@ -94,9 +95,8 @@ class NamedEncoder(Encoder):
 
     @cached_property
     def provenance(self) -> str:
-        versions = " ".join(
-            f"{package}-{metadata.version(package)}"
-            for package in ("sentence-transformers", "transformers", "torch", "tokenizers", "numpy")
+        versions = installed(
+            "sentence-transformers", "transformers", "torch", "tokenizers", "numpy"
         )
         return f"{versions} on {processor()}"
 
@@ -109,16 +109,22 @@ class NamedEncoder(Encoder):
         return int(limit - special - max(len(self.token_offsets(prompt)) for prompt in prompts))
 
     def _encode(self, text: str) -> Vector:
-        with self._lock:
-            threads = self._torch.get_num_threads()
-            self._torch.set_num_threads(1)
-            try:
-                vector = self._model.encode(
-                    [text], batch_size=1, prompt="", show_progress_bar=False, convert_to_numpy=True
-                )[0]
-            finally:
-                self._torch.set_num_threads(threads)
+        with self._lock, one_thread(self._torch):
+            vector = self._model.encode(
+                [text], batch_size=1, prompt="", show_progress_bar=False, convert_to_numpy=True
+            )[0]
         return unit(np.asarray(vector, dtype=np.float32))
+
+
+@contextmanager
+def one_thread(torch: Any) -> Iterator[None]:
+    """Let torch compute with one thread: with several, last bits depend on their number."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def imported(name: str, module: str) -> Any:
