@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from agents.configuration import configuration_of
-from agents.manifest import build_manifest, pinned_knowledge_bases, pinned_semantics
+from agents.manifest import build_manifest, pinned_semantics
 from agents.models import AgentVersion
-from agents.versions import HOLDER_KIND
+from agents.versions import HOLDER_KIND, pinned_targets
 from registry.canonical import digest_text
-from retrieval import pins, search
-from retrieval.search_settings import SearchSettings
+from retrieval import pins
 from retrieval.verification import Difference, VerifiedPart, Verifier
 
 
@@ -72,20 +71,7 @@ def _rebuilt(version: AgentVersion) -> str:
 
     Names and settings of knowledge bases stand in the manifest alone; its digest holds them.
     """
-    pinned = pinned_knowledge_bases(version.manifest)
-    snapshots = pins.pinned_snapshots(holder_kind=HOLDER_KIND, holder_id=version.pk)
-    targets = {
-        base_id: search.Target(
-            knowledge_base_id=base_id,
-            name=said["name"],
-            snapshot=snapshots[base_id],
-            settings=SearchSettings.from_json(said["settings"]),
-            recipe=said["rankingRecipe"],
-            published=True,
-        )
-        for base_id, said in pinned.items()
-        if base_id in snapshots
-    }
+    targets = pinned_targets(version)
     configuration = configuration_of(version)
     if configuration.knowledge_base_ids - set(targets):
         return ""

@@ -194,24 +194,34 @@ def published_from_rows(slug: str, version_id: uuid.UUID) -> Runnable:
     version = AgentVersion.objects.get(pk=version_id)
     require_semantics(version.manifest)
     pinned = pinned_knowledge_bases(version.manifest)
-    snapshots = pins.pinned_snapshots(holder_kind=HOLDER_KIND, holder_id=version_id)
+    targets = pinned_targets(version)
     return _assemble(
         slug,
         version,
         configuration_of(version),
-        targets={
-            base_id: search.Target(
-                knowledge_base_id=base_id,
-                name=said["name"],
-                snapshot=snapshots[base_id],
-                settings=SearchSettings.from_json(said["settings"]),
-                recipe=said["rankingRecipe"],
-                published=True,
-            )
-            for base_id, said in pinned.items()
-        },
+        targets={base_id: targets[base_id] for base_id in pinned},
         names={base_id: said["name"] for base_id, said in pinned.items()},
     )
+
+
+def pinned_targets(version: AgentVersion) -> dict[uuid.UUID, search.Target]:
+    """Return what a published version asks, by knowledge base, as its manifest and pins say.
+
+    One without its pin, which only a change below the triggers can make, is left out.
+    """
+    snapshots = pins.pinned_snapshots(holder_kind=HOLDER_KIND, holder_id=version.pk)
+    return {
+        base_id: search.Target(
+            knowledge_base_id=base_id,
+            name=said["name"],
+            snapshot=snapshots[base_id],
+            settings=SearchSettings.from_json(said["settings"]),
+            recipe=said["rankingRecipe"],
+            published=True,
+        )
+        for base_id, said in pinned_knowledge_bases(version.manifest).items()
+        if base_id in snapshots
+    }
 
 
 def _assemble(

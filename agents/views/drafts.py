@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 from rest_framework.request import Request
@@ -48,6 +49,18 @@ def with_etag(response: Response) -> Response:
     return response
 
 
+_edits = partial(
+    operation,
+    tag=_TAG,
+    body=ref("DraftInput"),
+    answers={200: ref("Draft")},
+    errors=(400, 404, 409, 412, 415, 422, 428),
+    writes=True,
+    if_match="required",
+    etag=True,
+)
+
+
 class Draft(AgentView):
     scopes = {"GET": "editor", "PUT": "editor", "PATCH": "editor"}
 
@@ -63,32 +76,18 @@ class Draft(AgentView):
         agent = self.agent()
         return with_etag(Response(render_draft(agent, draft_of(agent))))
 
-    @operation(
+    @_edits(
         "replaceDraft",
         "Replace the draft whole",
         about="What is left out is empty afterwards.",
-        tag=_TAG,
-        body=ref("DraftInput"),
-        answers={200: ref("Draft")},
-        errors=(400, 404, 409, 412, 415, 422, 428),
-        writes=True,
-        if_match="required",
-        etag=True,
     )
     def put(self, request: Request, **_: Any) -> Response:
         return self._edit(whole=True)
 
-    @operation(
+    @_edits(
         "updateDraft",
         "Change parts of the draft",
         about="An array replaces the array; items that bring their id keep it.",
-        tag=_TAG,
-        body=ref("DraftInput"),
-        answers={200: ref("Draft")},
-        errors=(400, 404, 409, 412, 415, 422, 428),
-        writes=True,
-        if_match="required",
-        etag=True,
     )
     def patch(self, request: Request, **_: Any) -> Response:
         return self._edit(whole=False)
