@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 from django.contrib import admin, messages
 from django.contrib.admin.views.main import ChangeList
@@ -21,6 +20,7 @@ from registry.admin_base import (
     tag,
 )
 from registry.errors import RegistryError
+from retrieval.admin.below_bases import BelowBases
 from retrieval.admin.building import RetryButtons, StatusFilter
 from retrieval.admin.forms import DOCUMENT_FIELDS, DocumentForm, PurgeForm, ReplaceForm
 from retrieval.admin.revisions import comparison_context, segments_context
@@ -38,7 +38,6 @@ from retrieval.documents import (
 from retrieval.models import Document, DocumentRevision, KnowledgeBase
 from retrieval.purging import purge_document, record_of
 
-_BASE_FILTER = "knowledge_base__id__exact"
 _MAY_PURGE = "retrieval.add_purge"
 _ABOUT_PURGES = (
     "For what the law wants gone. The bytes, texts and vectors of all its revisions are erased, in "
@@ -82,8 +81,9 @@ class DocumentList(ChangeList):
 
 
 @admin.register(Document)
-class DocumentAdmin(RetryButtons):
+class DocumentAdmin(BelowBases[Document], RetryButtons):
     object_type = "document"
+    base_tab = ("documents", "Documents")
     list_display = ["name", "status", "revision", "page_total", "chunk_total", "on", "base"]
     list_filter = [StatusFilter, DeletedFilter, "enabled", "knowledge_base"]
     list_select_related = ["knowledge_base"]
@@ -112,49 +112,8 @@ class DocumentAdmin(RetryButtons):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return DocumentList
 
-    def get_list_display(self, request: HttpRequest) -> Any:
-        """Return the columns; that of the knowledge base only in a list over several."""
-        columns = [*self.list_display]
-        return columns[:-1] if _BASE_FILTER in request.GET else columns
-
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        base = self._listed_base(request)
-        if base is None:
-            return super().changelist_view(request, extra_context)
-        bases: Any = self.admin_site.get_model_admin(KnowledgeBase)
-        return super().changelist_view(
-            request,
-            {
-                "title": base.name,
-                "tabs": bases.tabs_of(base, "documents"),
-                "crumbs": bases.crumbs(base, "documents"),
-                "standing": standing_of(base),
-                "original": base,
-                **(extra_context or {}),
-            },
-        )
-
-    def _listed_base(self, request: HttpRequest) -> KnowledgeBase | None:
-        try:
-            wanted = UUID(request.GET.get(_BASE_FILTER, ""))
-        except ValueError:
-            return None
-        return (
-            KnowledgeBase.objects.select_related("model", "current_snapshot")
-            .filter(pk=wanted)
-            .first()
-        )
-
-    def crumbs(self, obj: Document | None, tab: str) -> list[tuple[str, str]]:
-        crumbs = super().crumbs(obj, tab)
-        if obj is None:
-            return crumbs
-        bases: Any = self.admin_site.get_model_admin(KnowledgeBase)
-        base = obj.knowledge_base
-        way = [*bases.crumbs(base, ""), ("Documents", bases.tab_url(base, "documents"))]
-        return [*way, *crumbs[2:]]
+    def base_context(self, base: KnowledgeBase) -> dict[str, Any]:
+        return {**super().base_context(base), "standing": standing_of(base), "original": base}
 
     @admin.display(description="status")
     def status(self, document: Any) -> SafeString | str:
@@ -177,10 +136,6 @@ class DocumentAdmin(RetryButtons):
     @admin.display(description="switched on", boolean=True, ordering="enabled")
     def on(self, document: Document) -> bool:
         return document.enabled
-
-    @admin.display(description="knowledge base", ordering="knowledge_base__name")
-    def base(self, document: Document) -> str:
-        return document.knowledge_base.name
 
     # -- actions on many -----------------------------------------------------------------------
 

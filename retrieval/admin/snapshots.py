@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
@@ -14,6 +13,7 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.safestring import SafeString
 
 from registry.admin_base import ReadOnlyAdmin, actor_of, attempt, refusals_shown, tag
+from retrieval.admin.below_bases import BelowBases
 from retrieval.build_control import cancel_build
 from retrieval.chunking import Chunking
 from retrieval.models import IndexSnapshot, KnowledgeBase
@@ -21,7 +21,6 @@ from retrieval.pins import grouped_holders
 from retrieval.pruning import Keep
 from retrieval.sizes import snapshot_bytes
 
-_BASE_FILTER = "knowledge_base__id__exact"
 _MEMBERS_PER_PAGE = 100
 _TAGS = {"ready": "good", "building": "warn", "failed": "bad"}
 
@@ -38,8 +37,9 @@ class SnapshotList(ChangeList):
 
 
 @admin.register(IndexSnapshot)
-class IndexSnapshotAdmin(ReadOnlyAdmin[IndexSnapshot]):
+class IndexSnapshotAdmin(BelowBases[IndexSnapshot], ReadOnlyAdmin[IndexSnapshot]):
     object_type = "knowledge_base"
+    base_tab = ("snapshots", "Snapshots")
     list_display = [
         "number_of",
         "state_of",
@@ -61,51 +61,16 @@ class IndexSnapshotAdmin(ReadOnlyAdmin[IndexSnapshot]):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return SnapshotList
 
-    def get_list_display(self, request: HttpRequest) -> Any:
-        """Return the columns; that of the knowledge base only in a list over several."""
-        columns = [*self.list_display]
-        return columns[:-1] if _BASE_FILTER in request.GET else columns
-
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        try:
-            base = KnowledgeBase.objects.filter(pk=UUID(request.GET.get(_BASE_FILTER, ""))).first()
-        except ValueError:
-            base = None
-        context: dict[str, Any] = {}
-        if base is not None:
-            bases: Any = self.admin_site.get_model_admin(KnowledgeBase)
-            context = {
-                "title": base.name,
-                "tabs": bases.tabs_of(base, "snapshots"),
-                "crumbs": bases.crumbs(base, "snapshots"),
-            }
-        return super().changelist_view(request, {**context, **(extra_context or {})})
-
     def audit_id(self, obj: IndexSnapshot) -> str:
         return str(obj.knowledge_base_id)
 
     def display(self, obj: IndexSnapshot) -> str:
         return f"Snapshot {obj.number}"
 
-    def crumbs(self, obj: IndexSnapshot | None, tab: str) -> list[tuple[str, str]]:
-        crumbs = super().crumbs(obj, tab)
-        if obj is None:
-            return crumbs
-        bases: Any = self.admin_site.get_model_admin(KnowledgeBase)
-        base = obj.knowledge_base
-        way = [*bases.crumbs(base, ""), ("Snapshots", bases.tab_url(base, "snapshots"))]
-        return [*way, *crumbs[2:]]
-
     @admin.display(description="number", ordering="number")
     def number_of(self, snapshot: IndexSnapshot) -> str:
         current = snapshot.knowledge_base.current_snapshot_id == snapshot.pk
         return f"#{snapshot.number} (current)" if current else f"#{snapshot.number}"
-
-    @admin.display(description="knowledge base", ordering="knowledge_base__name")
-    def base(self, snapshot: IndexSnapshot) -> str:
-        return snapshot.knowledge_base.name
 
     @admin.display(description="state", ordering="state")
     def state_of(self, snapshot: IndexSnapshot) -> SafeString:
