@@ -234,7 +234,7 @@ OCR_LANGUAGES = _text("OCR_LANGUAGES", "eng")
 # Blank: where distributions put them.
 OCR_DATA_DIR = _text("OCR_DATA_DIR")
 
-# New questions of one API key; each leaves a row of 1.5 kB for ever. 0: no limit.
+# New questions of one API key; each leaves a row of 2.2 kB for ever. 0: no limit.
 NEW_QUESTIONS_PER_HOUR = _number("NEW_QUESTIONS_PER_HOUR", 10_000)
 NEW_QUESTIONS_PER_DAY = _number("NEW_QUESTIONS_PER_DAY", 50_000)
 # Copies of questions' vectors: how many a process holds, how long Redis does (0: not at all).
