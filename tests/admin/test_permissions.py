@@ -143,15 +143,17 @@ def test_models__every_way_past_the_use_cases__is_closed(model: Any, rf: Any) ->
     assert "delete_selected" not in found.get_actions(request)
 
 
-def test_trace__of_a_call__is_shown_with_its_passages(
-    browser: Client, api: Any, world: dict[str, Any]
-) -> None:
-    called = api.post(
+@pytest.fixture
+def called(api: Any, world: dict[str, Any]) -> Any:
+    """The answer of a tool call."""
+    return api.post(
         "/api/v1/agents/support/tools/search/call",
         {"version": 1, "query": "How many days do I have to send a parcel back?"},
         format="json",
     ).json()
 
+
+def test_trace__of_a_call__is_shown_with_its_passages(browser: Client, called: Any) -> None:
     page = browser.get(reverse("admin:retrieval_trace_change", args=[called["traceId"]]))
 
     said = text_of(page)
@@ -161,13 +163,8 @@ def test_trace__of_a_call__is_shown_with_its_passages(
 
 
 def test_trace__replayed__says_whether_it_is_answered_as_it_was(
-    browser: Client, api: Any, world: dict[str, Any]
+    browser: Client, called: Any
 ) -> None:
-    called = api.post(
-        "/api/v1/agents/support/tools/search/call",
-        {"version": 1, "query": "How many days do I have to send a parcel back?"},
-        format="json",
-    ).json()
     address = reverse("admin:retrieval_trace_replay", args=[called["traceId"]])
 
     asked = browser.get(address)
