@@ -539,7 +539,8 @@ def test_replay__command__counts_and_fails_where_a_published_version_differs(
 
 
 @pytest.mark.parametrize(
-    "words", [["--agent", "nobody"], ["--since", "yesterday"], ["--sample", "0"]]
+    "words",
+    [["--agent", "nobody"], ["--version", "7"], ["--since", "yesterday"], ["--sample", "0"]],
 )
 def test_replay__command_that_asks_for_nothing__says_so(support: Agent, words: list[str]) -> None:
     call(support)

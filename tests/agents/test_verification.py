@@ -5,7 +5,7 @@ from __future__ import annotations
 from io import StringIO
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import connection
 
 from agents.models import AgentVersion
@@ -150,8 +150,10 @@ def test_verify__command_over_all__names_the_difference_and_fails(
     broken = StringIO()
 
     with pytest.raises(SystemExit) as ended:
-        call_command("verify", "--agent", "support", stdout=broken)
+        call_command("verify", "--agent", "support", "--version", "1", stdout=broken)
 
+    with pytest.raises(CommandError):
+        call_command("verify", "--agent", "support", "--version", "2")
     assert "1 versions verified, 0 differ" in whole.getvalue()
     assert ended.value.code == 1
     assert "returns.md, chunk 0: its text differs" in broken.getvalue()

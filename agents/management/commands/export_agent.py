@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from agents.drafting import find_agent
 from agents.exporting import export_version
 from agents.management.bars import progress_bar
+from agents.management.versions import VersionCommand
 from agents.versions import HOLDER_KIND, find_version
 from registry.actors import Actor
 from registry.errors import RegistryError
@@ -18,16 +19,12 @@ from retrieval.pins import pinned_snapshots
 ACTOR = Actor(kind="command", label="export_agent")
 
 
-class Command(BaseCommand):
+class Command(VersionCommand):
     help = (
         "Export a published version with its manifest, its knowledge bases as it pins them "
         "(documents, texts, vectors) and the vectors of its model's questions. import_agent makes "
         "the same version of it elsewhere."
     )
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        # Django's own --version gives way: here it is the agent's.
-        return super().create_parser(prog_name, subcommand, conflict_handler="resolve", **kwargs)
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("slug", metavar="SLUG", help="The agent.")

@@ -8,13 +8,14 @@ from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db.models import F, Func, QuerySet, TextField
 from django.db.models.functions import Cast
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from tqdm import tqdm
 
+from agents.management.versions import VersionCommand
 from agents.replaying import Replay, Replayer
 from retrieval.models import Trace
 
@@ -23,7 +24,7 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _MOST_SHOWN = 50
 
 
-class Command(BaseCommand):
+class Command(VersionCommand):
     help = (
         "Ask again what traces say was asked, past every cache, and compare rank by rank. "
         "Exit code 1 where anything differs that a published version answered."
@@ -35,7 +36,9 @@ class Command(BaseCommand):
         )
         parser.add_argument("--until", metavar="WHEN", help="As --since.")
         parser.add_argument("--agent", metavar="SLUG", help="Only this agent's traces.")
-        parser.add_argument("--version-number", type=int, metavar="N", help="Only this version's.")
+        parser.add_argument(
+            "--version", "--version-number", type=int, metavar="N", help="Only this version's."
+        )
         parser.add_argument("--published", action="store_true", help="Leave drafts' traces out.")
         parser.add_argument(
             "--sample",
@@ -109,8 +112,8 @@ def _chosen(**options: Any) -> QuerySet[Trace]:
         traces = traces.filter(at__lt=_moment(options["until"], "--until"))
     if options["agent"]:
         traces = traces.filter(agent_slug=options["agent"])
-    if options["version_number"]:
-        traces = traces.filter(version_number=options["version_number"])
+    if options["version"]:
+        traces = traces.filter(version_number=options["version"])
     if options["published"]:
         traces = traces.filter(version_number__isnull=False)
     if options["sample"] is not None:

@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from agents.answers import resolve
 from agents.contexts import read_context
 from agents.drafting import find_agent
+from agents.management.versions import VersionCommand
 from agents.versions import DRAFT, choose_version, runnable
 from registry.access import Access
 from registry.actors import Actor
@@ -20,15 +21,11 @@ from registry.strict_json import loads
 from retrieval.traces import flush_traces
 
 
-class Command(BaseCommand):
+class Command(VersionCommand):
     help = (
         "Decide the bindings of a version or the draft for a context, as resolve does at the "
         "start of a conversation, and say why. Leaves no trace unless asked."
     )
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        # Django's own --version says which Django this is; here it says which version of an agent.
-        return super().create_parser(prog_name, subcommand, conflict_handler="resolve", **kwargs)
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("agent", metavar="SLUG", help="The agent.")

@@ -5,15 +5,16 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from agents.management.bars import progress_bar
+from agents.management.versions import VersionCommand
 from agents.models import AgentVersion
 from agents.verification import chunks_to_verify, verify_version
 from retrieval.verification import Verifier
 
 
-class Command(BaseCommand):
+class Command(VersionCommand):
     help = (
         "Recompute the digests of published versions from the rows, down to chunk texts, vectors "
         "and document bytes. Exit code 1 where anything differs."
@@ -21,17 +22,19 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--agent", metavar="SLUG", help="Only this agent's versions.")
-        parser.add_argument("--version-number", type=int, metavar="N", help="Only this version.")
+        parser.add_argument(
+            "--version", "--version-number", type=int, metavar="N", help="Only this version."
+        )
         parser.add_argument("--all", action="store_true", help="Every published version.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         versions = AgentVersion.objects.filter(state="published").select_related("agent")
         if options["agent"]:
             versions = versions.filter(agent__slug=options["agent"])
-        if options["version_number"]:
-            versions = versions.filter(number=options["version_number"])
+        if options["version"]:
+            versions = versions.filter(number=options["version"])
         if not (options["all"] or options["agent"]):
-            raise CommandError("Say which: --all, or --agent SLUG with --version-number N.")
+            raise CommandError("Say which: --all, or --agent SLUG with --version N.")
         different = checked = 0
         with progress_bar("verified", chunks_to_verify(versions)) as progress:
             verifier = Verifier(progress)
