@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from agents.admin.previews import shown_changes
 from agents.configuration import configuration_of
 from agents.drafting import draft_of
-from agents.models import Agent, AgentVersion
+from agents.models import AgentVersion
 from agents.rendering import render_version
 from agents.restoring import restore_version
 from agents.versions import HOLDER_KIND
@@ -25,15 +25,15 @@ from registry.admin_base import (
     refusals_shown,
     require_permission,
 )
+from registry.admin_parts import PartAdmin
 from registry.errors import RegistryError
 from retrieval.pins import pinned_snapshots
 
-_AGENT_FILTER = "agent__id__exact"
-
 
 @admin.register(AgentVersion)
-class AgentVersionAdmin(ReadOnlyAdmin[AgentVersion]):
+class AgentVersionAdmin(PartAdmin[AgentVersion], ReadOnlyAdmin[AgentVersion]):
     object_type = "agent"
+    whole, whole_column, whole_tab = "agent", "agent", ("versions", "Versions")
     list_display = ["number_of", "agent", "published_at", "published_by", "notes_of", "short"]
     list_display_links = ["number_of"]
     list_filter = ["agent"]
@@ -47,43 +47,11 @@ class AgentVersionAdmin(ReadOnlyAdmin[AgentVersion]):
         """Leave drafts out: they are a page of their agent."""
         return super().get_queryset(request).filter(state="published")
 
-    def get_list_display(self, request: HttpRequest) -> Any:
-        """Return the columns; that of the agent only in a list over several."""
-        columns = [*self.list_display]
-        if _AGENT_FILTER in request.GET:
-            columns.remove("agent")
-        return columns
-
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        context: dict[str, Any] = {}
-        try:
-            agent = Agent.objects.filter(pk=UUID(request.GET.get(_AGENT_FILTER, ""))).first()
-        except ValueError:
-            agent = None
-        if agent is not None:
-            agents: Any = self.admin_site.get_model_admin(Agent)
-            context = {
-                "title": agent.slug,
-                "tabs": agents.tabs_of(agent, "versions"),
-                "crumbs": agents.crumbs(agent, "versions"),
-            }
-        return super().changelist_view(request, {**context, **(extra_context or {})})
-
     def audit_id(self, obj: AgentVersion) -> str:
         return obj.agent.slug
 
     def display(self, obj: AgentVersion) -> str:
         return f"Version {obj.number}"
-
-    def crumbs(self, obj: AgentVersion | None, tab: str) -> list[tuple[str, str]]:
-        crumbs = super().crumbs(obj, tab)
-        if obj is None:
-            return crumbs
-        agents: Any = self.admin_site.get_model_admin(Agent)
-        way = [*agents.crumbs(obj.agent, ""), ("Versions", agents.tab_url(obj.agent, "versions"))]
-        return [*way, *crumbs[2:]]
 
     @admin.display(description="version", ordering="number")
     def number_of(self, version: AgentVersion) -> str:
@@ -101,10 +69,9 @@ class AgentVersionAdmin(ReadOnlyAdmin[AgentVersion]):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        agents: Any = self.admin_site.get_model_admin(Agent)
         draft = AgentVersion.objects.filter(state="draft", pk__in=_uuids(object_id)).first()
         if draft is not None:
-            return HttpResponseRedirect(agents.url("draft", draft.agent))
+            return HttpResponseRedirect(self.wholes.url("draft", draft.agent))
         version = self.found(request, object_id)
         before = version.agent.versions.filter(number=(version.number or 0) - 1).first()
         snapshots = pinned_snapshots(holder_kind=HOLDER_KIND, holder_id=version.pk)
@@ -132,7 +99,6 @@ class AgentVersionAdmin(ReadOnlyAdmin[AgentVersion]):
         """Ask, then make the draft a copy of a version."""
         version = self.found(request, object_id)
         require_permission(request, "agents.add_agentversion")
-        agents: Any = self.admin_site.get_model_admin(Agent)
         agent = version.agent
         if request.method == "POST":
             try:
@@ -147,7 +113,7 @@ class AgentVersionAdmin(ReadOnlyAdmin[AgentVersion]):
                 messages.error(request, error.detail)
                 return HttpResponseRedirect(self.url("restore", version))
             messages.success(request, f"The draft is a copy of version {version.number} now.")
-            return HttpResponseRedirect(agents.url("draft", agent))
+            return HttpResponseRedirect(self.wholes.url("draft", agent))
         revision = draft_of(agent).revision
         return self.page(
             request,

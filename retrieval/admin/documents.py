@@ -19,8 +19,8 @@ from registry.admin_base import (
     show_errors,
     tag,
 )
+from registry.admin_parts import PartAdmin
 from registry.errors import RegistryError
-from retrieval.admin.below_bases import BelowBases
 from retrieval.admin.building import RetryButtons, StatusFilter
 from retrieval.admin.forms import DOCUMENT_FIELDS, DocumentForm, PurgeForm, ReplaceForm
 from retrieval.admin.revisions import comparison_context, segments_context
@@ -81,9 +81,10 @@ class DocumentList(ChangeList):
 
 
 @admin.register(Document)
-class DocumentAdmin(BelowBases[Document], RetryButtons):
+class DocumentAdmin(PartAdmin[Document], RetryButtons):
     object_type = "document"
-    base_tab = ("documents", "Documents")
+    whole, whole_column, whole_tab = "knowledge_base", "base", ("documents", "Documents")
+    change_list_template = "admin/retrieval/documents.html"
     list_display = ["name", "status", "revision", "page_total", "chunk_total", "on", "base"]
     list_filter = [StatusFilter, DeletedFilter, "enabled", "knowledge_base"]
     list_select_related = ["knowledge_base"]
@@ -112,8 +113,8 @@ class DocumentAdmin(BelowBases[Document], RetryButtons):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return DocumentList
 
-    def base_context(self, base: KnowledgeBase) -> dict[str, Any]:
-        return {**super().base_context(base), "standing": standing_of(base), "original": base}
+    def whole_context(self, whole: KnowledgeBase) -> dict[str, Any]:
+        return {**super().whole_context(whole), "standing": standing_of(whole), "original": whole}
 
     @admin.display(description="status")
     def status(self, document: Any) -> SafeString | str:
@@ -136,6 +137,10 @@ class DocumentAdmin(BelowBases[Document], RetryButtons):
     @admin.display(description="switched on", boolean=True, ordering="enabled")
     def on(self, document: Document) -> bool:
         return document.enabled
+
+    @admin.display(description="knowledge base", ordering="knowledge_base__name")
+    def base(self, document: Document) -> str:
+        return document.knowledge_base.name
 
     # -- actions on many -----------------------------------------------------------------------
 
@@ -277,7 +282,6 @@ class DocumentAdmin(BelowBases[Document], RetryButtons):
         self, request: HttpRequest, object_id: str, extra_context: Any = None
     ) -> HttpResponse:
         document = self.found(request, object_id, "delete")
-        bases: Any = self.admin_site.get_model_admin(KnowledgeBase)
         if request.method == "POST":
             attempt(
                 request,
@@ -288,7 +292,7 @@ class DocumentAdmin(BelowBases[Document], RetryButtons):
                 ),
                 f"Deleted {document.name}; it leaves the next snapshot.",
             )
-            return HttpResponseRedirect(bases.tab_url(document.knowledge_base, "documents"))
+            return HttpResponseRedirect(self.wholes.tab_url(document.knowledge_base, "documents"))
         return self.page(
             request,
             "registry/confirm.html",

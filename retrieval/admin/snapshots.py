@@ -13,10 +13,10 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.safestring import SafeString
 
 from registry.admin_base import ReadOnlyAdmin, actor_of, attempt, refusals_shown, tag
-from retrieval.admin.below_bases import BelowBases
+from registry.admin_parts import PartAdmin
 from retrieval.build_control import cancel_build
 from retrieval.chunking import Chunking
-from retrieval.models import IndexSnapshot, KnowledgeBase
+from retrieval.models import IndexSnapshot
 from retrieval.pins import grouped_holders
 from retrieval.pruning import Keep
 from retrieval.sizes import snapshot_bytes
@@ -37,9 +37,9 @@ class SnapshotList(ChangeList):
 
 
 @admin.register(IndexSnapshot)
-class IndexSnapshotAdmin(BelowBases[IndexSnapshot], ReadOnlyAdmin[IndexSnapshot]):
+class IndexSnapshotAdmin(PartAdmin[IndexSnapshot], ReadOnlyAdmin[IndexSnapshot]):
     object_type = "knowledge_base"
-    base_tab = ("snapshots", "Snapshots")
+    whole, whole_column, whole_tab = "knowledge_base", "base", ("snapshots", "Snapshots")
     list_display = [
         "number_of",
         "state_of",
@@ -71,6 +71,10 @@ class IndexSnapshotAdmin(BelowBases[IndexSnapshot], ReadOnlyAdmin[IndexSnapshot]
     def number_of(self, snapshot: IndexSnapshot) -> str:
         current = snapshot.knowledge_base.current_snapshot_id == snapshot.pk
         return f"#{snapshot.number} (current)" if current else f"#{snapshot.number}"
+
+    @admin.display(description="knowledge base", ordering="knowledge_base__name")
+    def base(self, snapshot: IndexSnapshot) -> str:
+        return snapshot.knowledge_base.name
 
     @admin.display(description="state", ordering="state")
     def state_of(self, snapshot: IndexSnapshot) -> SafeString:
@@ -118,12 +122,11 @@ class IndexSnapshotAdmin(BelowBases[IndexSnapshot], ReadOnlyAdmin[IndexSnapshot]
     def cancel_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
         snapshot = self.found(request, object_id)
         base = snapshot.knowledge_base
-        bases: Any = self.admin_site.get_model_admin(KnowledgeBase)
-        bases.require(request, "change")
+        self.wholes.require(request, "change")
         if request.method == "POST":
             attempt(
                 request,
                 lambda: cancel_build(actor=actor_of(request), base=base, number=snapshot.number),
                 f"The build of snapshot {snapshot.number} was cancelled; what is searched stays.",
             )
-        return HttpResponseRedirect(bases.url("change", base))
+        return HttpResponseRedirect(self.wholes.url("change", base))
