@@ -86,23 +86,8 @@ def rank(snapshot: IndexSnapshot, query: Vector, depth: int) -> Ranking:
     return rank_in_database(snapshot, query, depth)
 
 
-_FETCH = """
-SELECT b.purge_epoch, c.*
-FROM retrieval_knowledgebase AS b
-LEFT JOIN LATERAL (
-    SELECT w.place, c.digest, m.name, m.revision_number, m.metadata, c.text, c.page, c.section,
-           c.truncated
-    FROM unnest(%(documents)s::uuid[], %(ordinals)s::int[]) WITH ORDINALITY
-         AS w (document_id, ordinal, place)
-    JOIN retrieval_snapshotmember AS m
-      ON m.snapshot_id = %(snapshot)s AND m.document_id = w.document_id
-    JOIN retrieval_chunk AS c
-      ON c.indexed_document_id = m.indexed_document_id AND c.ordinal = w.ordinal
-     AND c.vector IS NOT NULL
-) AS c ON true
-WHERE b.id = %(base)s
-ORDER BY c.place
-"""
+# A function, planned once per session: planning takes longer than finding some passages.
+_PASSAGES = "SELECT * FROM retrieval_passages(%s, %s, %s::uuid[], %s::int[])"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +113,13 @@ def _warm(
         return None
     with connection.cursor() as cursor:
         cursor.execute(
-            _FETCH,
-            {
-                "documents": [place.document_id for place in places],
-                "ordinals": [place.ordinal for place in places],
-                "snapshot": snapshot.pk,
-                "base": snapshot.knowledge_base_id,
-            },
+            _PASSAGES,
+            [
+                snapshot.knowledge_base_id,
+                snapshot.pk,
+                [str(place.document_id) for place in places],
+                [place.ordinal for place in places],
+            ],
         )
         rows = cursor.fetchall()
     if not rows or rows[0][0] != copy.key.epoch:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
+import os
+import queue
 import threading
 import time
 from collections import OrderedDict
@@ -33,6 +35,8 @@ logger = logging.getLogger("retrieval.question_cache")
 _PATIENCE_SECONDS = 0.2
 _LEFT_ALONE_SECONDS = 10.0
 _MAC_BYTES = 32
+# More are not waited for: they stay in PostgreSQL.
+_MOST_TO_COPY = 1000
 
 Entry = tuple[Vector, bool]
 
@@ -46,9 +50,15 @@ class QuestionCache:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._near: OrderedDict[str, Entry] = OrderedDict()
         self._left_alone_until = 0.0
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._to_copy: queue.Queue[tuple[str, Entry]] = queue.Queue(_MOST_TO_COPY)
+        self._thread: threading.Thread | None = None
 
     def get(self, model: EmbeddingModel, query_digest: str) -> Entry | None:
         """Return a copy of a kept row, or None: then PostgreSQL is to be asked."""
@@ -72,9 +82,13 @@ class QuestionCache:
 
         def put() -> None:
             self._put_near(key, entry)
-            self._to_redis(key, entry)
+            self._copy_soon(key, entry)
 
         transaction.on_commit(put, robust=True)
+
+    def wait_until_copied(self) -> None:
+        """Wait until Redis has, or has refused, all that was put so far."""
+        self._to_copy.join()
 
     def forget(self) -> None:
         """Forget what this process holds."""
@@ -99,6 +113,28 @@ class QuestionCache:
             self._leave_alone(error)
             return None
         return None if found is None else _unpacked(key, found, dimensions)
+
+    def _copy_soon(self, key: str, entry: Entry) -> None:
+        """Hand a copy for Redis to a thread: no answer waits for it, and none needs it."""
+        if not self._redis_is_used():
+            return
+        with suppress(queue.Full):
+            self._to_copy.put_nowait((key, entry))
+        if self._thread is None or not self._thread.is_alive():
+            with self._lock:
+                if self._thread is None or not self._thread.is_alive():
+                    self._thread = threading.Thread(
+                        target=self._copy, args=(self._to_copy,), name="question-cache", daemon=True
+                    )
+                    self._thread.start()
+
+    def _copy(self, waiting: queue.Queue[tuple[str, Entry]]) -> None:
+        while True:
+            key, entry = waiting.get()
+            try:
+                self._to_redis(key, entry)
+            finally:
+                waiting.task_done()
 
     def _to_redis(self, key: str, entry: Entry) -> None:
         if not self._redis_is_used():

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from django.db import connection, transaction
-from django.db.backends.utils import CursorWrapper
 
 from registry import requests
 from registry.canonical import digest_text
@@ -22,21 +21,15 @@ from registry.strict_json import check_text
 from retrieval.encoders import Encoder, encoder_for
 from retrieval.models import EmbeddingModel, QueryEmbedding
 from retrieval.question_cache import CACHE
-from retrieval.question_limits import count_question, require_room
+from retrieval.question_limits import Room, Used
 from retrieval.vectors import Vector, from_wire, literal
 
 _ATTEMPTS = 10
-_INSERT = """
-INSERT INTO retrieval_queryembedding
-    (model_id, query_digest, vector, kept, truncated, provenance, created_at)
-VALUES (%s, %s, %s::vector, %s, %s, %s, now()) ON CONFLICT (model_id, query_digest) DO NOTHING
-RETURNING id, vector_send(vector), kept, truncated, provenance
-"""
-# Each new question comes by here: in the ORM both statements take longer than in PostgreSQL.
-_READ = """
-SELECT id, vector_send(vector), kept, truncated, provenance
-FROM retrieval_queryembedding WHERE model_id = %s AND query_digest = %s
-"""
+# Functions, planned once per session: each new question comes by here.
+_FIND = "SELECT * FROM retrieval_find_question(%s, %s, %s, %s, %s)"
+_STORE = (
+    "SELECT * FROM retrieval_store_question(%s, %s, %s::vector, %s, %s, %s, %s, %s, %s, %s, %s)"
+)
 
 MAX_QUERY_CHARACTERS = 32_000
 MEMBERS = ("query", "topK", "confidenceThreshold")
@@ -109,16 +102,19 @@ def _stored_for_good(
     """Return the question's row; with ``keep``, only once it is certain that it stays."""
     earlier: QueryEmbedding | None = None
     for _ in range(_ATTEMPTS):
-        row = _stored(model, question)
+        room = Room.of(asker)
+        row, used = _look_up(model, question, room)
         if row is None and earlier is None:
-            require_room(asker)
-            made = _insert(_embedded(model, question), keep=keep, asker=asker)
+            room.require(used)
+            # None where another asker was faster, be it to the question or to the last room for
+            # one: the next look tells.
+            made = _insert(_embedded(model, question), keep=keep, room=room)
             if made is not None:
                 return made
         elif row is None and earlier is not None:
             # A draft's old question was removed between the look and the mark. Its vector comes
             # back as it was: it may have been used.
-            _insert(earlier, keep=keep, asker=None)
+            _insert(earlier, keep=keep, room=Room.of(None))
         elif row is not None:
             if row.kept or not keep or _mark_kept(row):
                 return row
@@ -137,15 +133,14 @@ def _embedded(model: EmbeddingModel, question: Question) -> QueryEmbedding:
     )
 
 
-def _insert(row: QueryEmbedding, *, keep: bool, asker: uuid.UUID | None) -> QueryEmbedding | None:
-    """Insert a row unless there is one; counted for ``asker`` where it is new.
+def _insert(row: QueryEmbedding, *, keep: bool, room: Room) -> QueryEmbedding | None:
+    """Insert a row unless there is one or ``room`` is used up; counted where it is new.
 
-    Returns it as PostgreSQL has it, committed; None where there was one.
+    Returns it as PostgreSQL has it, durably committed where no transaction is open.
     """
-    with transaction.atomic(), connection.cursor() as cursor:
-        _wait_for_the_disk(cursor)
+    with connection.cursor() as cursor:
         cursor.execute(
-            _INSERT,
+            _STORE,
             [
                 row.model_id,
                 row.query_digest,
@@ -153,25 +148,20 @@ def _insert(row: QueryEmbedding, *, keep: bool, asker: uuid.UUID | None) -> Quer
                 keep,
                 row.truncated,
                 row.provenance,
+                *room.arguments,
+                *room.limits,
             ],
         )
-        made = cursor.fetchone()
-        if made is not None:
-            count_question(asker)
-    return _row(row.model, row.query_digest, made)
+        return _row(row.model, row.query_digest, cursor.fetchone()[:5])
 
 
 def _mark_kept(row: QueryEmbedding) -> bool:
     """Mark a row as kept; False where it was removed, or marked by another, since it was read."""
     with transaction.atomic(), connection.cursor() as cursor:
-        _wait_for_the_disk(cursor)
+        # This commit is durable, whatever the session or the server says.
+        cursor.execute("SET LOCAL synchronous_commit TO on")
         row.kept = bool(QueryEmbedding.objects.filter(pk=row.pk, kept=False).update(kept=True))
     return row.kept
-
-
-def _wait_for_the_disk(cursor: CursorWrapper) -> None:
-    """Let this transaction's commit be durable, whatever the session or the server says."""
-    cursor.execute("SET LOCAL synchronous_commit TO on")
 
 
 def vector_again(model: EmbeddingModel, question: Question) -> QuestionVector:
@@ -180,7 +170,7 @@ def vector_again(model: EmbeddingModel, question: Question) -> QuestionVector:
     One that has been forgotten (drafts' questions are, after a while) is computed anew. Raises
     Unavailable (``model.not_available``) where that cannot be.
     """
-    row = _stored(model, question)
+    row, _ = _look_up(model, question, Room.of(None))
     if row is not None:
         return _read(row)
     encoder = _encoder_of(model)
@@ -206,18 +196,20 @@ def _read(row: QueryEmbedding) -> QuestionVector:
     return QuestionVector(vector=np.asarray(row.vector, dtype=np.float32), truncated=row.truncated)
 
 
-def _stored(model: EmbeddingModel, question: Question) -> QueryEmbedding | None:
+def _look_up(
+    model: EmbeddingModel, question: Question, room: Room
+) -> tuple[QueryEmbedding | None, Used]:
+    """Return the question's row; without one, how many new questions the asker has asked."""
     with connection.cursor() as cursor:
-        cursor.execute(_READ, [model.pk, question.digest])
-        return _row(model, question.digest, cursor.fetchone())
+        cursor.execute(_FIND, [model.pk, question.digest, *room.arguments])
+        *columns, of_hour, of_day = cursor.fetchone()
+    return _row(model, question.digest, columns), Used(of_hour, of_day)
 
 
-def _row(
-    model: EmbeddingModel, query_digest: str, columns: Sequence[Any] | None
-) -> QueryEmbedding | None:
-    if columns is None:
-        return None
+def _row(model: EmbeddingModel, query_digest: str, columns: Sequence[Any]) -> QueryEmbedding | None:
     pk, vector, kept, truncated, provenance = columns
+    if pk is None:
+        return None
     return QueryEmbedding(
         pk=pk,
         model=model,
