@@ -279,7 +279,12 @@ def measure_scale(options: argparse.Namespace, key: str) -> None:
         def body() -> bytes:
             return _body(next(fresh), trace=False)
 
-        cold = [(small.timed("resolve", body()), large.timed("resolve", body(), slug="copy-7"))]
+        cold = [
+            (
+                small.timed("resolve", body()),
+                large.timed("resolve", body(), slug=f"copy-{options.agents}"),
+            )
+        ]
         print(
             f"  first request of all  {cold[0][1] * 1e3:.1f} ms, one agent {cold[0][0] * 1e3:.1f} ms"
         )
