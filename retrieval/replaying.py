@@ -282,7 +282,7 @@ def _explained(difference: Difference, traced: Mapping[str, Any], again: Retriev
         return replace(
             difference,
             cause=PURGED,
-            detail=f"{count} of its documents were purged since; their passages are missing.",
+            detail=f"Documents purged since: {count}; their passages are missing.",
         )
     return replace(
         difference,

@@ -324,8 +324,8 @@ class DocumentAdmin(PartAdmin[Document], RetryButtons):
             else:
                 messages.success(
                     request,
-                    f"The contents of {document.name} are erased: {len(purged.revisions)} "
-                    f"revisions, {purged.chunks} passages.",
+                    f"The contents of {document.name} are erased (revisions: "
+                    f"{len(purged.revisions)}, passages: {purged.chunks}).",
                 )
                 for copy in purged.copies:
                     messages.warning(

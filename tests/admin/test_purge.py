@@ -38,7 +38,7 @@ def test_purge_page__with_reason_and_confirmation__erases_and_says_so(
         )
 
     said = text_of(answer)
-    assert "The contents of returns.md are erased: 1 revisions, 1 passages." in said
+    assert "The contents of returns.md are erased (revisions: 1, passages: 1)." in said
     assert "by ada: Case 17" in said
     assert "1 purged" in said
     assert "Searched nothing of it any more" in said
