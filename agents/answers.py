@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from agents.deciding import Decided, Decider
 from agents.expressions import ContextChecks
-from agents.recording import kept_context, trace_of
+from agents.recording import checked_context, kept_problems, trace_of
 from agents.resolution import applicable
 from agents.tool_formats import tool_definitions
 from agents.versions import Binding, Runnable
@@ -86,6 +86,7 @@ def resolve_as_json(
                 conversation_id=conversation_id,
                 arguments={"context": answer.kept_context},
                 decisions=answer.traced,
+                context_problems=answer.kept_problems,
             )
         )
     return answer.body(trace_id)
@@ -101,7 +102,8 @@ class _Answer:
         self._context = context
         self._decided = decided
         self._kept: dict[str, Any] | None = None
-        problems = dump_received(texts.checks.problems(context)).encode()
+        self._problems = texts.checks.problems(context)
+        problems = dump_received(self._problems).encode()
         # Of the digests, so that the texts need not be read again: equal exactly where they are.
         digest = hashlib.sha256(texts.digest + b"".join([one.digest for one in decided]))
         digest.update(problems)
@@ -128,8 +130,13 @@ class _Answer:
         """What a trace keeps of the context."""
         if self._kept is None:
             decisions = [one.decision for one in self._decided]
-            self._kept = kept_context(self._texts.version, decisions, self._context)
+            self._kept = checked_context(self._texts.version, decisions, self._context)
         return self._kept
+
+    @property
+    def kept_problems(self) -> list[dict[str, Any]]:
+        """What a trace keeps of the context's problems."""
+        return kept_problems(self._texts.version, self._problems)
 
     @property
     def traced(self) -> list[dict[str, Any]]:

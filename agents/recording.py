@@ -1,11 +1,11 @@
-"""What a trace keeps of a conversation: the variables that were read, never the whole context."""
+"""What a trace keeps of a conversation: variables read or declared, never the whole context."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -29,6 +29,39 @@ def kept_context(
     """
     names = {name for decision in decisions for name in decision.read}
     return _protected(version, narrowed(dict(context), names))
+
+
+def checked_context(
+    version: Runnable, decisions: Iterable[BindingDecision], context: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the variables of ``context`` that were read or are declared; sensitive ones as HMAC.
+
+    All that the decisions and the problems of a context depend on.
+    """
+    names = {name for decision in decisions for name in decision.read}
+    names.update(variable.name for variable in version.variables)
+    return _protected(version, narrowed(dict(context), names))
+
+
+def kept_problems(version: Runnable, problems: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the problems of a context without what they say of a sensitive variable's value."""
+    sensitive = [variable.keys for variable in version.variables if variable.sensitive]
+    touching = {
+        variable.name
+        for variable in version.variables
+        if any(overlap(variable.keys, keys) for keys in sensitive)
+    }
+    return [
+        {"variable": one["variable"], "reason": one["reason"]}
+        if one["variable"] in touching
+        else dict(one)
+        for one in problems
+    ]
+
+
+def overlap(keys: tuple[str, ...], others: tuple[str, ...]) -> bool:
+    """Say whether one path leads into the other: their values hold each other."""
+    return all(key == other for key, other in zip(keys, others, strict=False))
 
 
 def declared_context(version: Runnable, context: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,6 +119,7 @@ def trace_of(
     conversation_id: str,
     arguments: dict[str, Any],
     decisions: list[dict[str, Any]] | None = None,
+    context_problems: list[dict[str, Any]] | None = None,
     groups: list[dict[str, Any]] | None = None,
     receipt: str = "",
 ) -> Trace:
@@ -100,6 +134,7 @@ def trace_of(
         conversation_id=conversation_id,
         arguments=arguments,
         decisions=decisions or [],
+        context_problems=context_problems,
         groups=groups or [],
         receipt=receipt,
     )

@@ -6,19 +6,22 @@ again, byte for byte; where it is not, the first difference is named with its ca
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 from agents.drafting import draft_of
-from agents.expressions import TRUE, Decision, Part
+from agents.expressions import TRUE, Decision, Part, context_problems
 from agents.models import Agent, AgentVersion
-from agents.recording import is_protected
+from agents.recording import is_protected, kept_problems, overlap
 from agents.resolution import BindingDecision, applicable, decide
 from agents.versions import Runnable, published_from_rows, runnable
 from registry.access import Access
 from registry.errors import RegistryError
+from registry.fields import dump_received
 from retrieval import search
 from retrieval.models import Trace
 from retrieval.questions import Question
@@ -47,7 +50,7 @@ class Replay:
     """What asking again came to.
 
     ``partial`` says why something could not be compared: ``sensitive`` (values that a trace does
-    not keep decided; their truth values were taken as kept), ``draftChanged`` (the decisions of a
+    not keep decided; what came of them was taken as kept), ``draftChanged`` (the decisions of a
     draft that has been edited since), ``failedGroups`` (a knowledge base that had failed).
     """
 
@@ -97,7 +100,7 @@ class Replayer:
                     detail="The version of this number is another one.",
                 ),
             )
-        difference, decisions, partial = _decisions(trace, version)
+        difference, decisions, partial = _compared(trace, version)
         if difference is not None:
             return Replay(trace=trace, difference=difference, partial=partial)
         return _groups(trace, version, decisions, partial)
@@ -120,7 +123,7 @@ class Replayer:
             if trace.kind == Trace.Kind.RETRIEVE:
                 partial = DRAFT_CHANGED
         else:
-            difference, decisions, partial = _decisions(trace, version)
+            difference, decisions, partial = _compared(trace, version)
             if difference is not None:
                 return Replay(trace=trace, difference=difference, partial=partial)
         return _groups(trace, None, decisions, partial)
@@ -173,6 +176,44 @@ def _configuration_of_draft(trace: Trace) -> Runnable | None:
         return None
 
 
+def _compared(
+    trace: Trace, version: Runnable
+) -> tuple[Difference | None, list[BindingDecision], str | None]:
+    difference, decisions, partial = _decisions(trace, version)
+    if difference is None and trace.context_problems is not None:
+        difference, unknown = _problems(trace, version)
+        partial = partial or (SENSITIVE if unknown else None)
+    return difference, decisions, partial
+
+
+def _problems(trace: Trace, version: Runnable) -> tuple[Difference | None, bool]:
+    """Compare what was said of the context; and say whether some of it cannot be known."""
+    context = trace.arguments["context"]
+    masked = _masked(version, context)
+    unknown = {
+        variable.name
+        for variable in version.variables
+        if any(overlap(variable.keys, keys) for keys in masked)
+    }
+    again = kept_problems(version, context_problems(version.variables, context))
+    expected, found = (
+        [one for one in problems if one["variable"] not in unknown]
+        for problems in (trace.context_problems, json.loads(dump_received(again)))
+    )
+    for before, now in zip_longest(expected, found):
+        if before != now:
+            return Difference(field="contextProblems", expected=before, found=now), bool(unknown)
+    return None, bool(unknown)
+
+
+def _masked(version: Runnable, context: Any) -> list[tuple[str, ...]]:
+    return [
+        variable.keys
+        for variable in version.variables
+        if variable.sensitive and is_protected(context, variable.keys)
+    ]
+
+
 def _decisions(
     trace: Trace, version: Runnable
 ) -> tuple[Difference | None, list[BindingDecision], str | None]:
@@ -180,11 +221,7 @@ def _decisions(
         return None, [], None
     context = trace.arguments["context"]
     kept = trace.decisions
-    masked = [
-        variable.keys
-        for variable in version.variables
-        if variable.sensitive and is_protected(context, variable.keys)
-    ]
+    masked = _masked(version, context)
     decisions = decide(version, context)
     partial = None
     for index, decision in enumerate(decisions):

@@ -316,6 +316,7 @@ components(
             "conversationId": nullable(STRING),
             "arguments": ANY_OBJECT,
             "decisions": array(ANY_OBJECT),
+            "contextProblems": nullable(array(ANY_OBJECT)),
             "groups": array(ANY_OBJECT),
             "receipt": nullable(DIGEST),
         },

@@ -22,7 +22,7 @@ import psycopg
 from django.db import connection as request_connection
 from django.db import models
 
-from registry.fields import ReceivedJSONField, dump_received
+from registry.fields import ReceivedJSONField
 from retrieval.models import Trace
 
 logger = logging.getLogger("retrieval.traces")
@@ -224,7 +224,7 @@ class _Database:
 def _row(trace: Trace) -> tuple[Any, ...] | None:
     try:
         return tuple(
-            dump_received(value) if isinstance(field, ReceivedJSONField) else value
+            field.get_prep_value(value) if isinstance(field, ReceivedJSONField) else value
             for field in _FIELDS
             for value in [getattr(trace, field.attname)]
         )

@@ -67,6 +67,7 @@ def described(trace: Trace) -> dict[str, Any]:
         "conversationId": trace.conversation_id or None,
         "arguments": trace.arguments,
         "decisions": trace.decisions,
+        "contextProblems": trace.context_problems,
         "groups": trace.groups,
         "receipt": trace.receipt or None,
     }

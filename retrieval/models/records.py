@@ -146,6 +146,10 @@ class Trace(models.Model):
     conversation_id = models.CharField(max_length=200, blank=True)
     arguments = ReceivedJSONField(default=dict)
     decisions = ReceivedJSONField(default=list)
+    context_problems = ReceivedJSONField(
+        null=True,
+        help_text="What resolve said of the context; null where nothing was kept of it.",
+    )
     groups = ReceivedJSONField(
         default=list,
         help_text="Per knowledge base: snapshot, applied, chunk digests with confidences, receipt.",

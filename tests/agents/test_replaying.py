@@ -339,6 +339,56 @@ def _all_traces() -> list[dict[str, Any]]:
     return [dict(one) for one in kept_traces().values("arguments", "decisions", "groups")]
 
 
+def test_replay__other_problems_of_the_context_than_the_trace_has__are_found(
+    support: Agent,
+) -> None:
+    trace_id = resolved(support, {"region": "France", "vip": "yes"})
+    problems = kept_traces().get(pk=trace_id).context_problems
+    assert [one["variable"] for one in problems] == ["region", "vip"]
+    other = [{**problems[0], "message": "something else"}, problems[1]]
+
+    for altered_problems, expected, now in (
+        ([], None, problems[0]),
+        (problems[:1], None, problems[1]),
+        (other, other[0], problems[0]),
+    ):
+        found = difference(altered(trace_id, context_problems=altered_problems))
+        assert found["field"] == "contextProblems"
+        assert (found["expected"], found["found"]) == (expected, now)
+    assert replay(trace_id).as_json() == {"identical": True, "partial": None}
+
+
+def test_replay__of_a_trace_from_before_problems_were_kept__compares_the_rest(
+    support: Agent,
+) -> None:
+    trace_id = altered(resolved(support, {}), context_problems=None)
+
+    assert replay(trace_id).as_json() == {"identical": True, "partial": None}
+
+
+@pytest.mark.parametrize(
+    ("customer", "reasons"),
+    [({"email": 5_550_123}, ["VALUE_NOT_ALLOWED"]), ({"email": "ada@example.org"}, [])],
+)
+def test_replay__of_a_problem_with_a_sensitive_variable__keeps_no_value_and_is_partial(
+    base: KnowledgeBase, customer: dict[str, Any], reasons: list[str]
+) -> None:
+    agent = builders.make_agent("support")
+    builders.edit(
+        agent,
+        contextVariables=[{"name": "customer.email", "type": "string", "sensitive": True}],
+        bindings=[{"knowledgeBase": str(base.pk)}],
+    )
+    builders.publish(agent)
+
+    trace_id = resolved(agent, {"customer": customer})
+
+    trace = kept_traces().get(pk=trace_id)
+    assert [one["reason"] for one in trace.context_problems] == reasons
+    assert str(customer["email"]) not in json.dumps([trace.arguments, trace.context_problems])
+    assert replay(trace_id).as_json() == {"identical": True, "partial": "sensitive"}
+
+
 def test_replay__other_part_of_a_sensitive_decision_altered__is_found(support: Agent) -> None:
     trace_id = resolved(
         support, {"region": "EU", "customer": {"email": "bob@example.org"}, "vip": True}
