@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.contrib.admin.apps import AdminConfig
 from django.db.models.signals import post_migrate
 
 
@@ -12,3 +13,7 @@ class RegistryConfig(AppConfig):
 
         registry.celery.app.finalize()
         post_migrate.connect(grant_app_role, dispatch_uid="registry.grant_app_role")
+
+
+class RegistryAdminConfig(AdminConfig):
+    default_site = "registry.admin_site.RegistrySite"

@@ -148,7 +148,7 @@ SESSION_COOKIE_HTTPONLY = True
 # -- Django ----------------------------------------------------------------------------------
 
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    "registry.apps.RegistryAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

@@ -3,8 +3,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
+from django.urls import reverse
 
 from registry.access import authenticate
 from registry.errors import Unauthenticated
@@ -169,6 +170,82 @@ def test_account__made_changed_and_deleted__is_in_the_log_without_its_password(
     assert changed[1].after == {"is_staff": True}
     assert not any(secret in str(event.after) for event in changed)
     assert not User.objects.filter(username="bob").exists()
+
+
+def test_account__whose_owner_changes_the_password__is_in_the_log_without_it(
+    browser: Client, person: User, audited: Audited
+) -> None:
+    old, new = "an-old-enough-secret", "a-long-enough-secret"
+    person.set_password(old)
+    person.save()
+    browser.force_login(person)
+    url = reverse("admin:password_change")
+
+    with audited(""):
+        browser.post(url, {"old_password": "wrong", "new_password1": new, "new_password2": new})
+        browser.post(url, {"old_password": old, "new_password1": new, "new_password2": old})
+    with audited("user.updated"):
+        done = browser.post(url, {"old_password": old, "new_password1": new, "new_password2": new})
+
+    assert done.status_code == 302
+    person.refresh_from_db()
+    assert person.check_password(new)
+    event = AuditEvent.objects.latest("id")
+    assert (event.object_type, event.object_id) == ("user", "ada")
+    assert (event.before, event.after) == ({}, {"password": "changed"})
+    assert not any(word in str(event.__dict__) for word in (old, new, person.password))
+    assert browser.get("/admin/").status_code == 200
+
+
+def test_account__password_of_another_user_changed__is_in_the_log_as_theirs(
+    browser: Client, audited: Audited
+) -> None:
+    bob = User.objects.create_user("bob", password="an-old-enough-secret")
+    new = "a-long-enough-secret"
+
+    with audited("user.updated"):
+        browser.post(
+            reverse("admin:auth_user_password_change", args=[bob.pk]),
+            {"usable_password": "true", "password1": new, "password2": new},
+        )
+
+    event = AuditEvent.objects.latest("id")
+    assert (event.object_id, event.after) == ("bob", {"password": "changed"})
+
+
+def test_account__given_and_taken_rights__is_in_the_log_with_both_sides(
+    browser: Client, audited: Audited
+) -> None:
+    bob = User.objects.create_user("bob")
+    group = Group.objects.create(name="Editors")
+    permission = Permission.objects.get(codename="view_agent")
+    url = reverse("admin:auth_user_change", args=[bob.pk])
+
+    with audited("user.updated"):
+        values = sent_by(browser.get(url), "username")
+        values.update(groups=[str(group.pk)], user_permissions=[str(permission.pk)])
+        values.pop("is_active")
+        browser.post(url, values)
+
+    event = AuditEvent.objects.latest("id")
+    assert event.before == {"is_active": True, "groups": [], "user_permissions": []}
+    assert event.after == {
+        "is_active": False,
+        "groups": ["Editors"],
+        "user_permissions": [str(permission)],
+    }
+
+    with audited("group.updated"):
+        browser.post(
+            reverse("admin:auth_group_change", args=[group.pk]),
+            {"name": "Editors", "permissions": [str(permission.pk)]},
+        )
+    with audited("user.updated"):
+        browser.post(url, sent_by(browser.get(url), "username", groups=[], is_active="on"))
+
+    event = AuditEvent.objects.latest("id")
+    assert (event.before or {})["groups"] == ["Editors"]
+    assert (event.after or {})["groups"] == []
 
 
 def test_group__made__is_in_the_log(browser: Client, audited: Audited) -> None:
