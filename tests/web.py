@@ -20,9 +20,16 @@ from tests.folders import CHECKOUT
 @contextmanager
 def running_web(*, workers: int = 1) -> Iterator[str]:
     """Start a server with ``workers`` processes and yield its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    with socket.socket() as held:
+        # Held meanwhile: the server binds it too, and nobody without this option can.
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        held.bind(("127.0.0.1", 0))
+        with _running_on(held.getsockname()[1], workers) as url:
+            yield url
+
+
+@contextmanager
+def _running_on(port: int, workers: int) -> Iterator[str]:
     url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "granian", "--interface", "wsgi", "--no-ws"]
     command += ["--host", "127.0.0.1", "--port", str(port)]
@@ -48,7 +55,7 @@ def running_web(*, workers: int = 1) -> Iterator[str]:
 
 
 def _wait(url: str, process: subprocess.Popen[bytes]) -> None:
-    ends = time.monotonic() + 60
+    ends = time.monotonic() + 180
     while True:
         with suppress(httpx.TransportError):
             if httpx.get(f"{url}/healthz").status_code == 200:

@@ -194,12 +194,10 @@ def test_test_box__answer_cancelled_from_the_page__ends(
     user = browser.session["_auth_user_id"]
     thread = threading.Thread(target=cancel)
     thread.start()
-    begun = time.monotonic()
     answer = browser.post(url, {"query": COVERED, "token": token})
     thread.join()
 
     assert "The answer was cancelled." in text_of(answer)
-    assert time.monotonic() - begun < 20
     assert browser.post(url, {"cancel": "1", "token": str(uuid.uuid4())}).status_code == 204
 
 

@@ -19,6 +19,7 @@ from retrieval.models import KnowledgeBase
 from retrieval.questions import Question
 from tests import builders
 from tests.builders import ACCESS
+from tests.database.threads import Running, other_session, waiting
 from tests.worker import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -95,23 +96,20 @@ def test_retrieve__new_question_at_once__has_one_vector(version: Runnable) -> No
 
 
 def test_retrieve__bases_that_are_slow__are_waited_for_together(
-    version: Runnable, bases: list[KnowledgeBase], row_rules: Any
+    version: Runnable, bases: list[KnowledgeBase], row_rules: Any, settings: Any
 ) -> None:
+    settings.RETRIEVE_SECONDS = 120
     _retrieve(version)
-    row_rules(None, "pg_sleep(0.3) IS NOT NULL")
+    row_rules(None, "pg_advisory_xact_lock_shared(7) IS NOT NULL")
 
-    started = time.monotonic()
-    with transaction.atomic():
-        _retrieve(version)
-    one_by_one = time.monotonic() - started
-    started = time.monotonic()
-    answer = _retrieve(version)
-    at_once = time.monotonic() - started
+    with other_session() as holder:
+        holder.execute("SELECT pg_advisory_xact_lock(7)")
+        running = Running(lambda: _retrieve(version))
+        wait_until(lambda: waiting() == settings.RETRIEVE_PARALLELISM)
+        holder.rollback()
+        answer = running.end()
 
     assert all(group["receipt"] for group in answer["groups"])
-    assert one_by_one > 0.3 * len(bases)
-    # Four threads take two rounds for six bases.
-    assert at_once < one_by_one * 0.6
 
 
 def test_retrieve__database_error_in_one_group__is_told_there_and_logged(
@@ -143,7 +141,7 @@ def test_retrieve__base_that_hangs__is_given_up_in_time_and_its_thread_comes_bac
     version: Runnable, bases: list[KnowledgeBase], row_rules: Any, settings: Any
 ) -> None:
     stop_threads()
-    settings.RETRIEVE_SECONDS = 1
+    settings.RETRIEVE_SECONDS = 5
     row_rules(bases[0], "pg_sleep(60) IS NOT NULL")
     started = time.monotonic()
 
@@ -151,13 +149,13 @@ def test_retrieve__base_that_hangs__is_given_up_in_time_and_its_thread_comes_bac
 
     took = time.monotonic() - started
     hung = answer["groups"][0]
-    assert (hung["error"]["code"], hung["error"]["seconds"]) == ("retrieve.timed_out", 1)
-    assert hung["error"]["detail"] == "Delta did not answer within 1 seconds."
+    assert (hung["error"]["code"], hung["error"]["seconds"]) == ("retrieve.timed_out", 5)
+    assert hung["error"]["detail"] == "Delta did not answer within 5 seconds."
     assert all(group["receipt"] for group in answer["groups"][1:])
-    assert 1 <= took < 5
+    assert 5 <= took < 40
     started = time.monotonic()
     stop_threads()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 40
 
 
 def test_retrieve__threads__are_few_and_let_go_of_their_connections(version: Runnable) -> None:
@@ -168,7 +166,7 @@ def test_retrieve__threads__are_few_and_let_go_of_their_connections(version: Run
     stop_threads()
 
     assert len(names) <= 4
-    wait_until(lambda: open_before - _connections() == len(names), seconds=10)
+    wait_until(lambda: open_before - _connections() == len(names))
 
 
 def _connections() -> int:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -13,8 +14,18 @@ from tests import builders
 from tests.api.contract import CheckedClient
 from tests.api.problems import assert_problem
 
+LEFT = timedelta(minutes=1)
 CALL = "/api/v1/agents/support/tools/search/call"
 RETRIEVE = "/api/v1/agents/support/retrieve"
+
+
+@pytest.fixture(autouse=True)
+def one_hour() -> None:
+    """Wait for the next hour where this one ends soon: counts begin anew then, and at midnight."""
+    now = timezone.now()
+    hour = now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+    if hour - now < LEFT:
+        time.sleep((hour - now).total_seconds())
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from retrieval.models import KnowledgeBase
 from tests.servers import INSTANCE
 from tests.worker import wait_until
 
-SECONDS = 30
+SECONDS = 120
 
 
 @dataclass

@@ -49,7 +49,7 @@ def shell(code: str) -> tuple[str, ...]:
 
 
 def test_command__nothing_runs__has_a_database_for_its_own_duration(manage, instance):
-    output, errors = manage(*shell(CONNECT)).communicate(timeout=120)
+    output, errors = manage(*shell(CONNECT)).communicate(timeout=240)
 
     assert (output, errors) == ("registry_app\n", "")
     assert working_in(instance.postgres_dir) == []
@@ -57,7 +57,7 @@ def test_command__nothing_runs__has_a_database_for_its_own_duration(manage, inst
 
 def test_command__changes_the_schema__is_the_owner(manage):
     process = manage("migrate", "--plan")
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=240)
 
     assert process.returncode == 0, errors
     assert "registry.0001_initial" in output
@@ -72,8 +72,8 @@ def test_command__two_at_once__the_first_waits_for_the_second(manage, instance):
     first.stdin.write("\n")
     first.stdin.flush()
     held_back = not wait_until(lambda: first.poll() is not None, seconds=3)
-    output, errors = second.communicate("\n", timeout=60)
-    first.communicate(timeout=60)
+    output, errors = second.communicate("\n", timeout=240)
+    first.communicate(timeout=240)
 
     assert held_back
     assert (output, errors) == ("still\n", "")
@@ -90,12 +90,12 @@ def test_command__killed__leaves_no_server(manage, instance):
     command.kill()
 
     assert pid
-    assert wait_until(lambda: not working_in(instance.postgres_dir), seconds=20)
+    assert wait_until(lambda: not working_in(instance.postgres_dir), seconds=120)
 
 
 def test_command__fails__leaves_no_server_and_its_own_exit_code(manage, instance):
     process = manage(*shell(f"{CONNECT}\nraise SystemExit(7)"))
-    process.communicate(timeout=120)
+    process.communicate(timeout=240)
 
     assert process.returncode == 7
     assert working_in(instance.postgres_dir) == []
@@ -106,7 +106,7 @@ def test_command__bad_data_dir__one_sentence(manage, folder):
     (folder / "data").write_text("a file")
 
     process = manage("showmigrations")
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=240)
 
     assert process.returncode == 1
     assert output == ""

@@ -109,7 +109,7 @@ def test_start_postgres__owner_killed__stops_with_it(instance, start_program):
 
     owner.send_signal(signal.SIGKILL)
 
-    assert wait_until(lambda: not working_in(instance.postgres_dir), seconds=20)
+    assert wait_until(lambda: not working_in(instance.postgres_dir), seconds=120)
     assert has_ended(server)
 
 
@@ -264,4 +264,4 @@ def test_start_postgres__packages_out_of_reach__runs_a_copy_in_the_data_folder(
     instance = Instance(folder / "data")
     assert program.is_relative_to(instance.programs_dir)
     assert (folder / "closed").stat().st_mode & 0o777 == 0o700
-    assert wait_until(lambda: not working_in(instance.postgres_dir), seconds=20)
+    assert wait_until(lambda: not working_in(instance.postgres_dir), seconds=120)

@@ -62,7 +62,7 @@ class Up:
         return int(re.findall(r"http://127\.0\.0\.1:(\d+)/admin/", self.said)[0])
 
     def health(self) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request("GET", "/healthz")
             return connection.getresponse().status
@@ -111,7 +111,7 @@ def launcher(folder: Path) -> Iterator[Callable[..., Up]]:
             up.process.kill()
             up.process.wait()
         folders = {up.folder for up in started}
-        assert wait_until(lambda: not any(map(processes_of, folders)), seconds=30)
+        assert wait_until(lambda: not any(map(processes_of, folders)), seconds=120)
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_up__killed__leaves_nothing_starts_again_with_its_data_and_stops_in_orde
         connection.execute("CREATE TABLE note AS SELECT 'kept' AS text")
 
     first.send(signal.SIGKILL)
-    gone = wait_until(lambda: not processes_of(first.folder), seconds=30)
+    gone = wait_until(lambda: not processes_of(first.folder), seconds=120)
     second = start("--port", "0")
     second.wait_for("ready")
     with psycopg.connect(Instance(first.folder).postgres_dsn("owner")) as connection:

@@ -64,4 +64,4 @@ def test_start_valkey__owner_killed__stops_with_it(instance, start_program):
 
     owner.send_signal(signal.SIGKILL)
 
-    assert wait_until(lambda: has_ended(server), seconds=20)
+    assert wait_until(lambda: has_ended(server), seconds=120)

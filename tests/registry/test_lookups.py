@@ -49,7 +49,11 @@ def test_lookup__nothing_keeps_it_fresh__reads_every_time(table: Table) -> None:
     assert table.asked_by_requests == 3
 
 
-def test_lookup__kept_fresh__is_read_by_the_thread_and_sees_changes(table: Table) -> None:
+def test_lookup__kept_fresh__is_read_by_the_thread_and_sees_changes(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Time for a thread that runs late
+    monkeypatch.setattr(lookups, "MAX_AGE", 5.0)
     lookup = Lookup(table.read)
     lookups.keep_fresh()
     assert lookup.get("a") == 1

@@ -23,7 +23,7 @@ import json, sys, threading, time
 from registry.wsgi import application
 from retrieval.encoders import _loaded
 from retrieval.host_copies import copies
-ends = time.monotonic() + 20
+ends = time.monotonic() + 120
 while not copies._open and time.monotonic() < ends:
     time.sleep(0.05)
 heavy = {"torch", "transformers", "sentence_transformers", "onnx"} & set(sys.modules)

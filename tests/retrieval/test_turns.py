@@ -161,7 +161,7 @@ def test_edit__while_the_one_worker_is_at_a_large_build__is_current_before_that_
 
     builders.replace_text(other, other.documents.get(), "After.")
 
-    wait_until(lambda: _number(other) == 2, seconds=15)
+    wait_until(lambda: _number(other) == 2)
     # Cancelled, which is refused where it has ended, so that the worker need not finish it.
     cancel_build(actor=builders.ACTOR, base=large, number=1)
 
