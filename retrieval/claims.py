@@ -38,10 +38,19 @@ class ClaimLost(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A piece that this worker holds until its lease ends."""
+    """A piece that this worker holds until its lease ends, and what there is to do."""
 
     piece_id: int
     token: uuid.UUID
+    revision_id: int
+    revision_sha256: str
+    # Nothing has been read out of the revision yet, by whatever recipe
+    is_unread: bool
+    # The recipe, canonical JSON
+    chunking: str
+    model_id: int
+    model_name: str
+    model_fingerprint: str
 
     def extend(self) -> None:
         """Extend the lease, if it is still held."""
@@ -96,7 +105,8 @@ def _lease_end() -> datetime:
 def redoable() -> Iterator[None]:
     """Write without waiting for the disk: what a power cut takes of a piece is done again.
 
-    Only for pieces. What starts and ends a build waits for the disk, and with it for all of them.
+    For a turn at pieces, not one within another. What starts and ends a build in between waits
+    for the disk, and with it for all that was written before.
     """
     with connection.cursor() as cursor:
         cursor.execute("SET synchronous_commit TO off")
@@ -109,18 +119,27 @@ def redoable() -> Iterator[None]:
 
 # Of the piece alone: a locked snapshot would make every other worker find nothing.
 _CLAIM = """
-UPDATE retrieval_buildpiece
-SET claim = %(claim)s, holder = %(holder)s, attempts = attempts + 1,
-    claimed_at = %(now)s, leased_until = %(until)s
-WHERE id = (
-    SELECT p.id FROM retrieval_buildpiece AS p
-    JOIN retrieval_indexsnapshot AS s ON s.id = p.snapshot_id AND s.state = 'building'
-    JOIN retrieval_knowledgebase AS k ON k.id = s.knowledge_base_id AND NOT k.build_paused
-    WHERE p.snapshot_id = %(snapshot)s AND p.state = 'waiting' AND p.attempts < %(most)s
-      AND (p.leased_until IS NULL OR p.leased_until < %(now)s)
-    ORDER BY p.attempts, p.id LIMIT 1 FOR UPDATE OF p SKIP LOCKED
+WITH claimed AS (
+    UPDATE retrieval_buildpiece
+    SET claim = %(claim)s, holder = %(holder)s, attempts = attempts + 1,
+        claimed_at = %(now)s, leased_until = %(until)s
+    WHERE id = (
+        SELECT p.id FROM retrieval_buildpiece AS p
+        JOIN retrieval_indexsnapshot AS s ON s.id = p.snapshot_id AND s.state = 'building'
+        JOIN retrieval_knowledgebase AS k ON k.id = s.knowledge_base_id AND NOT k.build_paused
+        WHERE p.snapshot_id = %(snapshot)s AND p.state = 'waiting' AND p.attempts < %(most)s
+          AND (p.leased_until IS NULL OR p.leased_until < %(now)s)
+        ORDER BY p.attempts, p.id LIMIT 1 FOR UPDATE OF p SKIP LOCKED
+    )
+    RETURNING id, snapshot_id, revision_id, chunking
 )
-RETURNING id
+SELECT c.id, c.revision_id, r.sha256,
+       NOT EXISTS (SELECT 1 FROM retrieval_extraction WHERE revision_id = c.revision_id),
+       c.chunking, m.id, m.name, m.fingerprint
+FROM claimed AS c
+JOIN retrieval_documentrevision AS r ON r.id = c.revision_id
+JOIN retrieval_indexsnapshot AS s ON s.id = c.snapshot_id
+JOIN retrieval_embeddingmodel AS m ON m.id = s.model_id
 """
 
 
@@ -146,7 +165,17 @@ def claim_piece(snapshot_id: int) -> Claim | None:
             )
             row = cursor.fetchone()
         if row is not None:
-            return Claim(piece_id=row[0], token=token)
+            return Claim(
+                piece_id=row[0],
+                token=token,
+                revision_id=row[1],
+                revision_sha256=row[2],
+                is_unread=row[3],
+                chunking=row[4],
+                model_id=row[5],
+                model_name=row[6],
+                model_fingerprint=row[7],
+            )
         if not _give_up_one_crashed(snapshot_id):
             return None
 
@@ -173,7 +202,7 @@ def _give_up_one_crashed(snapshot_id: int) -> bool:
 
 
 def finish(claim: Claim, indexed: IndexedDocument) -> None:
-    """Note that a piece is done. Raises ClaimLost."""
+    """Note that a piece had been done before. Raises ClaimLost."""
     held = BuildPiece.objects.filter(pk=claim.piece_id, claim=claim.token, state="waiting")
     if not held.update(
         state="done",

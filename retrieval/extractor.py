@@ -6,13 +6,17 @@ read: a newer extractor reads it again on request only (``retrieval.build_contro
 
 from __future__ import annotations
 
+import json
 import logging
 import uuid
 from collections.abc import Sequence
 
 from django.conf import settings
-from django.db import IntegrityError, connection, transaction
+from django.db import connection
+from django.db.models import Q
+from django.utils import timezone
 
+from registry.fields import dump_received
 from retrieval.digests import extraction_digest
 from retrieval.extraction import ExtractionFailed, Ocr, extract, installed_ocr, recipe
 from retrieval.models import DocumentRevision, Extraction, KnowledgeBase
@@ -35,6 +39,24 @@ WHERE d.knowledge_base_id = ANY(%(bases)s) AND d.deleted_at IS NULL
       WHERE revision_id = r.id AND recipe = %(recipe)s AND status <> 'pending'
   )
 GROUP BY d.knowledge_base_id
+"""
+# The revision first, as whoever deletes or purges it does: the other way round deadlocks.
+_STORE = """
+WITH held AS (
+    SELECT id FROM retrieval_documentrevision
+    WHERE id = %(revision)s AND content IS NOT NULL FOR NO KEY UPDATE
+)
+INSERT INTO retrieval_extraction
+    (revision_id, recipe, status, error_code, error, notices, segments, pages, digest, created_at)
+SELECT id, %(recipe)s, %(status)s, %(error_code)s, %(error)s, %(notices)s, %(segments)s,
+       %(pages)s, %(digest)s, %(now)s
+FROM held
+ON CONFLICT (revision_id, recipe) DO UPDATE
+SET status = EXCLUDED.status, error_code = EXCLUDED.error_code, error = EXCLUDED.error,
+    notices = EXCLUDED.notices, segments = EXCLUDED.segments, pages = EXCLUDED.pages,
+    digest = EXCLUDED.digest
+WHERE retrieval_extraction.status = 'pending'
+RETURNING id
 """
 # What was counted last: it changes with the documents of a base and when a build ends
 _counted: dict[uuid.UUID, tuple[tuple[int, int, str], int]] = {}
@@ -70,29 +92,45 @@ def segments_of(extraction: Extraction) -> list[Segment]:
     ]
 
 
-def extraction_of(revision: DocumentRevision) -> Extraction:
-    """Return the newest sealed extraction of ``revision``, or try the installed recipe.
+def extraction_of(revision_id: int, *, is_unread: bool = False) -> Extraction:
+    """Return the newest sealed extraction of a revision, or try the installed recipe.
 
-    One that waits to be read anew is read; where that fails, the earlier reading stays. Raises
-    RevisionGone.
+    One that waits to be read anew is read; where that fails, the earlier reading stays. The
+    caller may know that the revision ``is_unread``. Raises RevisionGone.
     """
     wanted = installed_recipe()
-    sealed = newest_reading(revision)
-    waits = revision.extractions.filter(status="pending", recipe=wanted).exists()
-    if sealed is not None and not waits:
-        return sealed
-    try:
-        extraction, _ = Extraction.objects.get_or_create(revision=revision, recipe=wanted)
-    except IntegrityError as error:
-        raise RevisionGone from error
-    if extraction.status == "pending":
-        extraction = _read(revision, extraction)
+    sealed = None
+    if not is_unread:
+        found = list(
+            Extraction.objects.filter(Q(status="sealed") | Q(recipe=wanted), revision=revision_id)
+            .order_by("-pk")
+            .defer("segments")
+        )
+        sealed = next((one for one in found if one.status == "sealed"), None)
+        tried = next((one for one in found if one.recipe == wanted), None)
+        waits = tried is not None and tried.status == "pending"
+        if sealed is not None and not waits:
+            return sealed
+        if tried is not None and not waits:
+            return tried
+    extraction = _read(revision_id, wanted)
     return sealed if sealed is not None and extraction.status == "failed" else extraction
 
 
-def _read(revision: DocumentRevision, extraction: Extraction) -> Extraction:
+def _read(revision_id: int, recipe: str) -> Extraction:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT content, media_type FROM retrieval_documentrevision "
+            "WHERE id = %s AND content IS NOT NULL",
+            [revision_id],
+        )
+        revision = cursor.fetchone()
+    if revision is None:
+        raise RevisionGone
+    content, media_type = revision
+    extraction = Extraction(revision_id=revision_id, recipe=recipe)
     try:
-        extracted = extract(bytes(revision.content or b""), revision.media_type, ocr=ocr())
+        extracted = extract(bytes(content), media_type, ocr=ocr())
     except ExtractionFailed as error:
         extraction.status = "failed"
         extraction.error_code = error.code
@@ -106,20 +144,41 @@ def _read(revision: DocumentRevision, extraction: Extraction) -> Extraction:
         extraction.notices = list(extracted.notices)
         extraction.pages = extracted.pages
         extraction.digest = extraction_digest(extracted.segments)
-    with transaction.atomic():
-        # The revision first, as whoever deletes or purges it does: the other way round deadlocks.
-        held = DocumentRevision.objects.select_for_update(no_key=True).filter(
-            pk=revision.pk, content__isnull=False
+    return _stored(extraction)
+
+
+def _stored(extraction: Extraction) -> Extraction:
+    """Store what was read; what another has stored meanwhile goes first. Raises RevisionGone."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _STORE,
+            {
+                "revision": extraction.revision_id,
+                "recipe": extraction.recipe,
+                "status": extraction.status,
+                "error_code": extraction.error_code,
+                "error": extraction.error,
+                "notices": json.dumps(extraction.notices),
+                "segments": (
+                    None if extraction.segments is None else dump_received(extraction.segments)
+                ),
+                "pages": extraction.pages,
+                "digest": extraction.digest,
+                "now": timezone.now(),
+            },
         )
-        if not held.values_list("pk"):
-            raise RevisionGone
-        locked = Extraction.objects.select_for_update().filter(pk=extraction.pk).first()
-        if locked is None:
-            raise RevisionGone
-        if locked.status != "pending":
-            return locked
-        extraction.save()
-    return extraction
+        row = cursor.fetchone()
+    if row is not None:
+        extraction.pk = row[0]
+        return extraction
+    stored = Extraction.objects.filter(
+        revision=extraction.revision_id,
+        revision__content__isnull=False,
+        recipe=extraction.recipe,
+    ).first()
+    if stored is None:
+        raise RevisionGone
+    return stored
 
 
 def ask_to_read_anew(base: KnowledgeBase) -> int:

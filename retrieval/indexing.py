@@ -194,6 +194,16 @@ def is_small(snapshot: IndexSnapshot) -> bool:
     return len(sizes) <= SMALL_DOCUMENTS and sum(sizes) <= SMALL_BYTES
 
 
+def is_still_wanted(snapshot: IndexSnapshot) -> bool:
+    """Tell, without a lock, whether a running build has the chunking and model that are set now."""
+    base = KnowledgeBase.objects.filter(pk=snapshot.knowledge_base_id).first()
+    return (
+        base is not None
+        and base.model_id == snapshot.model_id
+        and _chunking(base).recipe == snapshot.chunking
+    )
+
+
 def finish_build(snapshot_id: int) -> bool:
     """Seal the snapshot where all its pieces have ended, and make it current.
 

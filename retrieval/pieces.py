@@ -26,14 +26,9 @@ from retrieval.digests import (
 )
 from retrieval.encoders import Encoder, encoder_for
 from retrieval.extractor import RevisionGone, extraction_of, segments_of
+from retrieval.indexed_documents import NewChunk, write_indexed_document
 from retrieval.lexical import document_statistics
-from retrieval.models import (
-    BuildPiece,
-    Chunk,
-    Extraction,
-    IndexedDocument,
-    PendingVector,
-)
+from retrieval.models import Extraction, IndexedDocument, PendingVector
 from retrieval.sizes import size_of
 from retrieval.vectors import Vector, from_wire
 
@@ -42,8 +37,7 @@ logger = logging.getLogger("retrieval.pieces")
 # Above this many chunks a document's vectors are committed in parts while it is worked on.
 PART = 2000
 _BATCH = 64
-# Rows inserted, and digests looked up, by one statement
-_ROWS = 500
+# Digests looked up by one statement
 _DIGESTS = 5000
 
 T = TypeVar("T")
@@ -56,24 +50,17 @@ def work_on(claim: Claim, *, meanwhile: Callable[[], None] | None = None) -> Non
     there other work may be put in. A claim lost meanwhile ends quietly: the work is another's.
     Any error gives the piece back; that the model is not available counts as no attempt.
     """
-    piece = (
-        BuildPiece.objects.select_related("snapshot__model", "revision")
-        .filter(pk=claim.piece_id, claim=claim.token)
-        .first()
-    )
-    if piece is None:
-        return
     try:
         with kept_alive(claim):
-            extraction = extraction_of(piece.revision)
+            extraction = extraction_of(claim.revision_id, is_unread=claim.is_unread)
             if extraction.status == "failed":
                 fall_back(claim, extraction)
                 return
-            indexed = _existing(piece, extraction)
+            indexed = None if claim.is_unread else _existing(claim, extraction)
             if indexed is not None:
                 finish(claim, indexed)
             else:
-                _index(claim, piece, extraction, meanwhile)
+                _index(claim, extraction, meanwhile)
     except (ClaimLost, RevisionGone):
         logger.info("piece.claim_lost piece=%s", claim.piece_id)
     except BaseException as error:
@@ -82,120 +69,91 @@ def work_on(claim: Claim, *, meanwhile: Callable[[], None] | None = None) -> Non
         raise
 
 
-def _existing(piece: BuildPiece, extraction: Extraction) -> IndexedDocument | None:
+def _existing(claim: Claim, extraction: Extraction) -> IndexedDocument | None:
     return (
         IndexedDocument.objects.filter(
-            extraction=extraction,
-            chunking=piece.chunking,
-            model_id=piece.snapshot.model_id,
-            sealed=True,
+            extraction=extraction, chunking=claim.chunking, model_id=claim.model_id, sealed=True
         )
         .order_by("pk")
         .first()
     )
 
 
-def _index(
-    claim: Claim,
-    piece: BuildPiece,
-    extraction: Extraction,
-    meanwhile: Callable[[], None] | None,
-) -> None:
+def _index(claim: Claim, extraction: Extraction, meanwhile: Callable[[], None] | None) -> None:
     """Cut and embed an extraction and write the result, in one transaction with the piece's end.
 
     Raises ClaimLost, with nothing written but vectors of a large document's parts.
     """
-    model = piece.snapshot.model
-    encoder = encoder_for(model.name)
-    parts = chunk(segments_of(extraction), Chunking.from_recipe(piece.chunking), encoder)
+    encoder = encoder_for(claim.model_name)
+    parts = chunk(segments_of(extraction), Chunking.from_recipe(claim.chunking), encoder)
     digests = [text_digest(part.text) for part in parts]
-    vectors = _vectors(claim, model.pk, encoder, parts, digests, meanwhile)
-    chunk_digests = [
-        chunk_digest(text=part.text, page=part.page, section=part.section) for part in parts
-    ]
+    vectors = _vectors(claim, encoder, parts, digests, meanwhile)
     # Each text once: the same one may stand in many chunks.
     digests_of_vectors = {digest: vector_digest(vector) for digest, vector in vectors.items()}
-    with transaction.atomic():
-        claim.renew(chunks_done=len(parts))
-        indexed = IndexedDocument.objects.create(
-            extraction=extraction, chunking=piece.chunking, model_id=model.pk
+    chunks = [
+        NewChunk(
+            piece=part,
+            digest=chunk_digest(text=part.text, page=part.page, section=part.section),
+            text_digest=digest,
+            vector=vectors[digest],
+            vector_digest=digests_of_vectors[digest],
         )
-        for ordinals in _batches(range(len(parts)), _ROWS):
-            Chunk.objects.bulk_create(
-                Chunk(
-                    indexed_document=indexed,
-                    model_id=model.pk,
-                    ordinal=ordinal,
-                    text=parts[ordinal].text,
-                    page=parts[ordinal].page,
-                    section=parts[ordinal].section,
-                    start=parts[ordinal].start,
-                    end=parts[ordinal].end,
-                    truncated=parts[ordinal].truncated,
-                    digest=chunk_digests[ordinal],
-                    text_digest=digests[ordinal],
-                    vector=vectors[digests[ordinal]],
-                    vector_digest=digests_of_vectors[digests[ordinal]],
-                )
-                for ordinal in ordinals
-            )
-        indexed.digest = indexed_document_digest(
-            revision_sha256=piece.revision.sha256,
+        for part, digest in zip(parts, digests, strict=True)
+    ]
+    indexed = IndexedDocument(
+        extraction=extraction,
+        chunking=claim.chunking,
+        model_id=claim.model_id,
+        digest=indexed_document_digest(
+            revision_sha256=claim.revision_sha256,
             extraction=extraction.digest,
-            chunking=piece.chunking,
-            model_fingerprint=model.fingerprint,
-            chunks=zip(
-                chunk_digests, (digests_of_vectors[digest] for digest in digests), strict=True
-            ),
-        )
-        indexed.chunk_count = len(parts)
-        indexed.term_statistics = document_statistics(part.text for part in parts)
-        indexed.size = size_of(
-            (part.text, part.section, vectors[digest])
-            for part, digest in zip(parts, digests, strict=True)
-        )
-        indexed.sealed = True
-        indexed.save()
-        finish(claim, indexed)
+            chunking=claim.chunking,
+            model_fingerprint=claim.model_fingerprint,
+            chunks=((one.digest, one.vector_digest) for one in chunks),
+        ),
+        chunk_count=len(chunks),
+        term_statistics=document_statistics(part.text for part in parts),
+        size=size_of((one.piece.text, one.piece.section, one.vector) for one in chunks),
+    )
+    write_indexed_document(claim, indexed, chunks)
     if len(parts) > PART:
         for batch in _batches(digests, _DIGESTS):
-            PendingVector.objects.filter(model_id=model.pk, text_digest__in=batch).delete()
+            PendingVector.objects.filter(model_id=claim.model_id, text_digest__in=batch).delete()
 
 
 def _vectors(
     claim: Claim,
-    model_id: int,
     encoder: Encoder,
     parts: Sequence[Piece],
     digests: Sequence[str],
     meanwhile: Callable[[], None] | None,
 ) -> dict[str, Vector]:
     """Return a vector per text digest: copied where this model has met the text, else embedded."""
-    vectors = known_vectors(model_id, digests)
+    vectors = known_vectors(claim.model_id, digests)
     missing = {
         digest: part.text
         for digest, part in zip(digests, parts, strict=True)
         if digest not in vectors
     }
-    todo = list(missing.items())
     is_large = len(parts) > PART
     since_commit: list[PendingVector] = []
-    for number, batch in enumerate(_batches(todo, _BATCH)):
-        if number and meanwhile is not None:
-            meanwhile()
+    for number, batch in enumerate(_batches(list(missing.items()), _BATCH)):
+        if number:
+            with transaction.atomic():
+                # Together: a purge takes the claim away, and no vector of its text comes after it.
+                claim.renew(chunks_done=len(vectors))
+                if len(since_commit) >= PART:
+                    PendingVector.objects.bulk_create(since_commit, ignore_conflicts=True)
+                    since_commit = []
+            if meanwhile is not None:
+                meanwhile()
         embedded = encoder.encode_passages([text for _, text in batch])
         for (digest, _), vector in zip(batch, embedded, strict=True):
             vectors[digest] = vector
             if is_large:
                 since_commit.append(
-                    PendingVector(model_id=model_id, text_digest=digest, vector=vector)
+                    PendingVector(model_id=claim.model_id, text_digest=digest, vector=vector)
                 )
-        with transaction.atomic():
-            # Together: a purge takes the claim away, and no vector of its text comes after it.
-            claim.renew(chunks_done=len(vectors))
-            if len(since_commit) >= PART:
-                PendingVector.objects.bulk_create(since_commit, ignore_conflicts=True)
-                since_commit = []
     return vectors
 
 

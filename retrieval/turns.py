@@ -25,6 +25,7 @@ from retrieval.indexing import (
     START_TASK,
     finish_build,
     is_small,
+    is_still_wanted,
     start_build,
 )
 from retrieval.models import IndexSnapshot, KnowledgeBase
@@ -60,6 +61,11 @@ ORDER BY waiting.pieces, k.id
 
 def work_off_small(base_id: uuid.UUID) -> None:
     """Start what is due for a knowledge base, and work on it until it ends while it is small."""
+    with redoable():
+        _work_off_small(base_id)
+
+
+def _work_off_small(base_id: uuid.UUID) -> None:
     snapshot = start_build(base_id)
     while snapshot is not None and is_small(snapshot):
         if not _work_on_next(snapshot) and not finish_build(snapshot.pk):
@@ -69,6 +75,11 @@ def work_off_small(base_id: uuid.UUID) -> None:
 
 def take_turn(base_id: uuid.UUID, *, seconds: float = TURN_SECONDS) -> None:
     """Work on what is due for a knowledge base until nothing is left or the turn is over."""
+    with redoable():
+        _take_turn(base_id, seconds)
+
+
+def _take_turn(base_id: uuid.UUID, seconds: float) -> None:
     turn_ends = time.monotonic() + seconds
     look = _Look(but=base_id)
     snapshot = start_build(base_id)
@@ -81,18 +92,17 @@ def take_turn(base_id: uuid.UUID, *, seconds: float = TURN_SECONDS) -> None:
             _log_progress(base_id)
             send_hint(BUILD_TASK, knowledge_base_id=str(base_id))
             return
-        if not worked or look.is_due:
+        if not worked or (look.is_due and not is_still_wanted(snapshot)):
             snapshot = start_build(base_id)
 
 
 def _work_on_next(snapshot: IndexSnapshot, meanwhile: Callable[[], None] | None = None) -> bool:
     """Work on the next piece that nobody holds; return whether there was one."""
-    with redoable():
-        claim = claim_piece(snapshot.pk)
-        if claim is None:
-            return False
-        work_on(claim, meanwhile=meanwhile)
-        return True
+    claim = claim_piece(snapshot.pk)
+    if claim is None:
+        return False
+    work_on(claim, meanwhile=meanwhile)
+    return True
 
 
 class _Look:
@@ -120,7 +130,7 @@ def work_off_small_builds(*, but: uuid.UUID) -> None:
         )
         found = [row[0] for row in cursor.fetchall()]
     for base_id in found:
-        work_off_small(base_id)
+        _work_off_small(base_id)
 
 
 def send_hints(base_ids: list[uuid.UUID]) -> None:

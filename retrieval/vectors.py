@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pgvector
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float32]
 
+_HEADER = struct.Struct(">HH")
+
 
 def from_wire(sent: bytes | memoryview) -> Vector:
     """Return the components of what pgvector's ``vector_send`` gives."""
     return pgvector.Vector.from_binary(bytes(sent)).to_numpy()
+
+
+def to_wire(vector: Vector) -> bytes:
+    """Return what pgvector's ``vector_recv`` takes: the number of components, and these."""
+    return _HEADER.pack(len(vector), 0) + vector.astype(">f4").tobytes()
 
 
 def literal(vector: Vector) -> str:

@@ -21,6 +21,9 @@ from retrieval.encoders.graph import Graph, bundled_model_dir, ensure_graph
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 _MAX_TOKENS = 256
+# Of texts whose tokens were counted and that are likely to be encoded next
+_MOST_REMEMBERED = 1000
+_LONGEST_REMEMBERED = 4000  # characters
 
 
 class BundledEncoder(Encoder):
@@ -44,6 +47,7 @@ class BundledEncoder(Encoder):
         # The file asks for both, at 128 tokens: long texts would be cut without a word.
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
+        self._counted: dict[str, list[int]] = {}
         self._first = _id_of(self._tokenizer, "[CLS]")
         self._last = _id_of(self._tokenizer, "[SEP]")
         self._session = onnxruntime.InferenceSession(
@@ -62,9 +66,13 @@ class BundledEncoder(Encoder):
         return vectors
 
     def token_offsets(self, text: str) -> list[tuple[int, int]]:
-        offsets: list[tuple[int, int]] = self._tokenizer.encode(
-            text, add_special_tokens=False
-        ).offsets
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        if len(text) <= _LONGEST_REMEMBERED:
+            # Whoever cuts a text counts the tokens of each piece, and then has it encoded.
+            if len(self._counted) >= _MOST_REMEMBERED:
+                self._counted.clear()
+            self._counted[text] = encoding.ids
+        offsets: list[tuple[int, int]] = encoding.offsets
         return offsets
 
     def identity(self) -> dict[str, Any]:
@@ -85,7 +93,9 @@ class BundledEncoder(Encoder):
         return f"{versions} graph {self._graph.digest} on {processor()}"
 
     def _ids(self, text: str) -> list[int]:
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        ids = self._counted.pop(text, None)
+        if ids is None:
+            ids = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
     def _encode(self, ids: list[int]) -> Vector:

@@ -1,7 +1,8 @@
 """The work of the limited child: find the reader of a media type and write down what it reads.
 
 The readers' libraries are imported by the host process, before it forks, so that a child costs
-no import; the large one for old and rare formats only when one of these is asked for.
+no import; the large one for old and rare formats only when one of these is asked for. What they
+make at their first use is made there as well.
 """
 
 from __future__ import annotations
@@ -40,6 +41,24 @@ from retrieval.extraction.results import (
 _BASE_CHARACTERS = 2_000_000
 _CHARACTERS_PER_BYTE = 20
 _MOST_CHARACTERS = 60_000_000
+
+_SAMPLE = b"""# Heading
+
+Text with *emphasis*, [a link](https://example.org/), `code`, <b>HTML</b> and an &amp;
+
+- item
+  1. item
+
+> quoted
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+```
+code
+```
+"""
 
 Reader = Callable[[bytes, Reading], None]
 _READERS: dict[str, Reader] = {
@@ -92,6 +111,11 @@ def run(content: bytes, options: dict[str, Any], output: IO[bytes]) -> None:
         _write(output, [segment.page, segment.section, segment.text])
 
 
+def _make_ready() -> None:
+    """Read a text of our own, so that no child compiles the rules and patterns of Markdown."""
+    read_document(_SAMPLE, types.MARKDOWN)
+
+
 def _reader(media_type: str) -> Reader:
     reader = _READERS.get(media_type)
     if reader is None:
@@ -106,3 +130,6 @@ def _write_failure(output: IO[bytes], error: ExtractionFailed) -> None:
 
 def _write(output: IO[bytes], value: Any) -> None:
     output.write(json.dumps(value, ensure_ascii=False).encode("utf-8") + b"\n")
+
+
+_make_ready()

@@ -29,6 +29,7 @@ _OPEN_FILES = 64
 # No file of the host has a higher number: it opens but a few
 _MOST_FILES = 256
 _SET_PARENT_DEATH_SIGNAL = 1
+_prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
 def serve(connection: socket.socket) -> None:
@@ -156,8 +157,8 @@ def _close_all_but(*kept: int) -> None:
 
 
 def _die_with(host: int) -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    if _prctl is not None:
+        _prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     # No signal tells of a host that died before it was asked for
     if os.getppid() != host:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -92,7 +92,7 @@ def test_purge__while_a_worker_writes_the_document__wins(
     piece = BuildPiece.objects.get(document=document)
     row = piece.pk if lock == "retrieval_buildpiece" else piece.revision_id
     if lock == "retrieval_buildpiece":
-        extraction_of(piece.revision)
+        extraction_of(piece.revision_id)
     claim = claim_piece(snapshot.pk)
     assert claim is not None
     assert claim.piece_id == piece.pk
