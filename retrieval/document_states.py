@@ -42,12 +42,17 @@ LEFT JOIN LATERAL (
 LEFT JOIN retrieval_snapshotmember AS m
     ON m.snapshot_id = k.current_snapshot_id AND m.document_id = d.id
 LEFT JOIN retrieval_indexeddocument AS i ON i.id = m.indexed_document_id
+LEFT JOIN retrieval_indexsnapshot AS h
+    ON h.knowledge_base_id = k.id AND h.number = k.last_snapshot_number
+    AND h.state = 'failed' AND h.content_revision = k.content_revision
 """
 # Every accepted change was looked at by the build of the current snapshot, and still this
-# revision is not in it: not for its content.
+# revision is not in it: not for its content. Or by a build that was held back, which says so.
 _LEFT_OUT = """(
-    d.enabled AND k.shown_revision = k.content_revision
-    AND e.status IS DISTINCT FROM 'failed' AND m.revision_number IS DISTINCT FROM r.number
+    d.enabled AND e.status IS DISTINCT FROM 'failed'
+    AND m.revision_number IS DISTINCT FROM r.number
+    AND (k.shown_revision = k.content_revision
+         OR COALESCE(h.crashed @> to_jsonb(d.id::text), FALSE))
 )"""
 _STATUS = f"""CASE
     WHEN e.status = 'failed' OR {_LEFT_OUT} THEN 'failed'

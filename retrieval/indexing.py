@@ -21,6 +21,7 @@ from django.utils import timezone
 
 from registry.errors import NotFound
 from retrieval.chunking import Chunking
+from retrieval.claims import CRASHED
 from retrieval.digests import snapshot_digest
 from retrieval.extractor import installed_recipe
 from retrieval.hints import send_hint
@@ -262,7 +263,12 @@ def _seal(base: KnowledgeBase, snapshot: IndexSnapshot) -> None:
     )
     snapshot.document_count = len(pieces)
     snapshot.chunk_count = sum(_indexed(piece).chunk_count for piece in pieces)
-    snapshot.failed_count = snapshot.pieces.exclude(error_code="").count()
+    failed = snapshot.pieces.exclude(error_code="")
+    snapshot.failed_count = failed.count()
+    snapshot.crashed = [
+        str(document)
+        for document in failed.filter(error_code=CRASHED).values_list("document_id", flat=True)
+    ]
     if snapshot.failed_count and base.failure_policy == KnowledgeBase.FailurePolicy.HOLD_BACK:
         end_build(snapshot, state="failed", detail=_why_held_back(snapshot))
         return

@@ -56,6 +56,11 @@ class IndexSnapshot(models.Model):
     chunk_count = models.PositiveIntegerField(default=0)
     failed_count = models.PositiveIntegerField(default=0)
     detail = models.TextField(blank=True, help_text="Why it ended as it did, for a person.")
+    crashed = models.JSONField(
+        default=list,
+        help_text="The ids of documents over which workers stopped: nothing else tells, where "
+        "their text had been read before.",
+    )
     started_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True)
 

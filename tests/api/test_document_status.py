@@ -8,7 +8,9 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from retrieval.claims import claim_piece
+from retrieval.extractor import extraction_of
 from retrieval.indexing import start_build
+from retrieval.knowledge_bases import update_knowledge_base
 from retrieval.models import Document, KnowledgeBase
 from retrieval.pieces import work_on
 from tests import builders
@@ -130,6 +132,33 @@ def test_status__worker_stopped_again_and_again__is_failed_by_name(
     assert shown["status"] == "failed"
     assert shown["error"]["code"] == "build.crashed"
     assert "retry" in shown["error"]["message"]
+
+
+def test_status__worker_stopped_in_a_build_that_was_held_back__is_failed_by_name(
+    api: CheckedClient, base: KnowledgeBase, settings: Any
+) -> None:
+    """Its text had been read, so that nothing but the build knows."""
+    update_knowledge_base(
+        actor=builders.ACTOR, knowledge_base_id=base.pk, values={"failurePolicy": "holdBack"}
+    )
+    builders.add_text(base, "warranty.md", builders.WARRANTY)
+    builders.build(base)
+    document = builders.add_text(base, "a.md", RETURNS)
+    extraction_of(document.revisions.get().pk)
+    held_back = builders.add_text(base, "b.md", "Nothing is wrong with this one.")
+    _crash_over_its_first_document(base, settings)
+
+    shown = _shown(api, document)
+
+    assert (shown["status"], shown["servedRevision"]) == ("failed", None)
+    assert shown["error"]["code"] == "build.crashed"
+    assert _shown(api, held_back)["status"] == "extracted"
+    listed = api.get(f"/api/v1/knowledge-bases/{base.pk}/documents?status=failed").json()
+    assert [one["name"] for one in listed["results"]] == ["a.md"]
+    address = f"/api/v1/knowledge-bases/{base.pk}/documents/{document.pk}"
+    assert api.post(f"{address}/retry").status_code == 202
+    builders.build(base)
+    assert _shown(api, document)["status"] == _shown(api, held_back)["status"] == "indexed"
 
 
 def test_status__reindexed_after_a_crash__is_pending_and_then_indexed(
