@@ -21,6 +21,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError, connection, transaction
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from registry import audit
@@ -284,11 +285,17 @@ def prune_questions(*, dry_run: bool = False, ends: float = float("inf")) -> int
 
 
 def prune_pending_vectors(*, dry_run: bool = False) -> int:
-    """Remove vectors that builds left when they ended early; returns how many."""
-    building = IndexSnapshot.objects.filter(state="building").values("model")
+    """Remove vectors that builds left when they ended early; returns how many.
+
+    Kept are those of the last day, for a build that may be asked for again, and those made since
+    a build by their model began that still runs: they may be of a document it is at.
+    """
+    may_be_its_own = IndexSnapshot.objects.filter(
+        state="building", model=OuterRef("model"), started_at__lte=OuterRef("created_at")
+    )
     left = PendingVector.objects.filter(
-        created_at__lt=timezone.now() - _PENDING_VECTORS_KEPT
-    ).exclude(model__in=building)
+        ~Exists(may_be_its_own), created_at__lt=timezone.now() - _PENDING_VECTORS_KEPT
+    )
     return left.count() if dry_run else left.delete()[0]
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ from agents.verification import verify_version
 from agents.versions import runnable
 from registry.errors import NotFound
 from registry.models import AuditEvent
-from retrieval import search
+from retrieval import pieces, pruning, search
 from retrieval.build_control import cancel_build
+from retrieval.claims import claim_piece
 from retrieval.documents import delete_document
 from retrieval.evaluation import claim_evaluation, start_evaluation, work_on_evaluation
 from retrieval.evaluation_questions import save_questions
@@ -25,9 +27,11 @@ from retrieval.models import (
     Extraction,
     IndexedDocument,
     KnowledgeBase,
+    PendingVector,
     Purge,
     SnapshotMember,
 )
+from retrieval.pieces import work_on
 from retrieval.pruning import Keep, Pruned, planned, prune, prune_knowledge_base
 from retrieval.purging import purge_document
 from retrieval.questions import Question
@@ -273,6 +277,56 @@ def test_prune__builds_without_a_result__go_but_the_newest(base: KnowledgeBase) 
     assert pruned(base).snapshots == [2]
 
     assert numbers(base) == [1, 3]
+
+
+def long_document_half_embedded(monkeypatch: pytest.MonkeyPatch) -> KnowledgeBase:
+    """A base whose one long document's worker broke down after it had committed some vectors."""
+    monkeypatch.setattr(pieces, "PART", 1)
+    monkeypatch.setattr(pieces, "_BATCH", 1)
+    base = builders.make_base("Manuals", chunking=FINE)
+    builders.add_text(base, "manual.md", f"{builders.RETURNS}\n\n{builders.WARRANTY}")
+    snapshot = start_build(base.pk)
+    assert snapshot is not None
+    claim = claim_piece(snapshot.pk)
+    assert claim is not None
+    with pytest.raises(RuntimeError):
+        work_on(claim, meanwhile=broken_down)
+    assert PendingVector.objects.exists()
+    return base
+
+
+def broken_down() -> None:
+    if PendingVector.objects.exists():
+        raise RuntimeError("no space left on device")
+
+
+def test_prune__vectors_of_a_cancelled_build__go_after_a_day_whatever_else_is_built(
+    base: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = long_document_half_embedded(monkeypatch)
+    cancel_build(actor=builders.ACTOR, base=long, number=1)
+    left = PendingVector.objects.count()
+    assert prune(actor=builders.ACTOR).pending_vectors == 0
+
+    monkeypatch.setattr(pruning, "_PENDING_VECTORS_KEPT", timedelta(0))
+    builders.replace_text(base, base.documents.get(name="returns.md"), "Edited.")
+    assert start_build(base.pk) is not None
+
+    assert prune(actor=builders.ACTOR, dry_run=True).pending_vectors == left
+    assert prune(actor=builders.ACTOR).pending_vectors == left
+    assert not PendingVector.objects.exists()
+
+
+def test_prune__vectors_of_a_build_that_takes_days__are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    long_document_half_embedded(monkeypatch)
+    left = PendingVector.objects.count()
+
+    monkeypatch.setattr(pruning, "_PENDING_VECTORS_KEPT", timedelta(0))
+
+    assert prune(actor=builders.ACTOR).pending_vectors == 0
+    assert PendingVector.objects.count() == left
 
 
 def test_prune__in_small_steps__takes_everything(
