@@ -22,7 +22,7 @@ from retrieval.encoders.graph import Graph, bundled_model_dir, ensure_graph
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 _MAX_TOKENS = 256
 # Of texts whose tokens were counted and that are likely to be encoded next
-_MOST_REMEMBERED = 1000
+_MOST_REMEMBERED = 500
 _LONGEST_REMEMBERED = 4000  # characters
 
 
