@@ -79,7 +79,7 @@ def write_indexed_document(
                 "model": indexed.model_id,
                 "digest": indexed.digest,
                 "chunks": indexed.chunk_count,
-                "statistics": indexed.term_statistics,
+                "statistics": bytes(indexed.term_statistics or b"") or None,
                 "size": indexed.size,
                 "now": timezone.now(),
             },
