@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('retrieval', '0011_asking'),
+        ('retrieval', '0012_trace_context_problems'),
     ]
 
     operations = [
