@@ -43,6 +43,18 @@ from retrieval.search_settings import SearchSettings
 from retrieval.verification import Verifier
 
 Progress = Callable[[int], object]
+# What comes of a value in an archive that is of another kind than an export writes: a list where
+# an object is expected, a number beyond all bounds, nesting without end.
+_OTHER_KINDS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+# Nothing where something must be, a value that a constraint excludes.
+_OTHER_VALUES = frozenset({"23502", "23514"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +96,15 @@ def import_version(
         try:
             with transaction.atomic(durable=True):
                 return _import(reader, actor=actor, slug=slug, progress=progress)
-        except (KeyError, TypeError, ValueError, DataError) as error:
+        except (*_OTHER_KINDS, DataError) as error:
             raise refused(
                 f"The archive does not hold what an export writes: {error!r}.", code="damaged"
             ) from error
         except IntegrityError as error:
+            if getattr(error.__cause__, "sqlstate", "") in _OTHER_VALUES:
+                raise refused(
+                    f"The archive does not hold what an export writes: {error}", code="damaged"
+                ) from error
             raise Conflict(
                 f"The import and what is here exclude each other: {error}", code="import.busy"
             ) from error

@@ -110,6 +110,43 @@ MALFORMED = {
     "NUL in a text": ("chunks.jsonl", with_first_line(set_to(0, value="a\x00b"))),
     "a base less": ("version.json", with_json(lambda value: value["knowledgeBases"].pop())),
     "a manifest of no form": ("version.json", with_json(set_to("manifest", value="{}"))),
+    "a configuration that is a list": (
+        "version.json",
+        with_json(set_to("configuration", value=[])),
+    ),
+    "bindings that are an object": (
+        "version.json",
+        with_json(set_to("configuration", "bindings", value={"a": 1})),
+    ),
+    "a tool that is a text": (
+        "version.json",
+        with_json(set_to("configuration", "tools", 0, value="search")),
+    ),
+    "a snapshot that is nothing": (
+        "version.json",
+        with_json(set_to("knowledgeBases", 0, "snapshot", value=None)),
+    ),
+    "a number beyond all bounds": (
+        "version.json",
+        with_json(set_to("knowledgeBases", 0, "snapshot", "chunks", value=10**30)),
+    ),
+    "a model that is a list": (
+        "version.json",
+        with_json(set_to("knowledgeBases", 0, "model", value=["x"])),
+    ),
+    "an agent without a name": ("version.json", with_json(set_to("agent", "name", value=None))),
+    "a slug that is a list": ("version.json", with_json(set_to("agent", "slug", value=["x"]))),
+    "nesting without end": ("version.json", lambda _: b"[" * 100_000),
+    "a chunk that is a number": ("chunks.jsonl", lambda content: b"1\n" + content),
+    "a page that is a text": ("chunks.jsonl", with_first_line(set_to(1, value="x"))),
+    "an offset beyond all bounds": ("chunks.jsonl", with_first_line(set_to(3, value=10**30))),
+    "a document's name that is a list": (
+        "documents.jsonl",
+        with_first_line(set_to("name", value=["x"])),
+    ),
+    "a document without a name": ("documents.jsonl", with_first_line(set_to("name", value=None))),
+    "purges that are a number": ("documents.jsonl", with_first_line(set_to("purges", value=7))),
+    "segments that are a text": ("segments.jsonl", with_first_line(set_to(0, value="x"))),
     "a vector that is no number": ("vectors.bin", lambda content: b"\xff" * 4 + content[4:]),
 }
 
