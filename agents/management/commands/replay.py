@@ -112,7 +112,7 @@ def _chosen(**options: Any) -> QuerySet[Trace]:
         traces = traces.filter(at__lt=_moment(options["until"], "--until"))
     if options["agent"]:
         traces = traces.filter(agent_slug=options["agent"])
-    if options["version"]:
+    if options["version"] is not None:
         traces = traces.filter(version_number=options["version"])
     if options["published"]:
         traces = traces.filter(version_number__isnull=False)
@@ -124,11 +124,11 @@ def _chosen(**options: Any) -> QuerySet[Trace]:
 
 
 def _moment(text: str, option: str) -> datetime:
-    if ago := _AGO.fullmatch(text):
-        return timezone.now() - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
     try:
+        if ago := _AGO.fullmatch(text):
+            return timezone.now() - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
         found = parse_datetime(text if "T" in text or " " in text else f"{text}T00:00")
-    except ValueError:
+    except (ValueError, OverflowError):
         found = None
     if found is None:
         raise CommandError(f"{option} is {text!r}; write 2026-11-30, 2026-11-30T12:00Z, or 24h.")

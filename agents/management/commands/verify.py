@@ -31,7 +31,7 @@ class Command(VersionCommand):
         versions = AgentVersion.objects.filter(state="published").select_related("agent")
         if options["agent"]:
             versions = versions.filter(agent__slug=options["agent"])
-        if options["version"]:
+        if options["version"] is not None:
             versions = versions.filter(number=options["version"])
         if not (options["all"] or options["agent"]):
             raise CommandError("Say which: --all, or --agent SLUG with --version N.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import uuid
 from typing import Any
 
@@ -50,4 +51,7 @@ class Command(BaseCommand):
 
 
 def _uuid(text: str) -> uuid.UUID:
-    return uuid.UUID(text)
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not the id of a knowledge base") from None

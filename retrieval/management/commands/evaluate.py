@@ -60,6 +60,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["import_only"] and options["file"] is None:
             raise CommandError("--import-only needs --import FILE.")
+        least = options["fail_under"]
+        if least is not None and not 0 <= least <= 1:
+            raise CommandError(f"--fail-under is {least}; nDCG@10 is a number from 0 to 1.")
         try:
             base = _base(options["knowledge_base"])
             if options["file"] is not None:
@@ -81,7 +84,6 @@ class Command(BaseCommand):
             self._show(evaluation)
         if evaluation.state != "done":
             raise CommandError(evaluation.detail or "Another process took the evaluation over.")
-        least = options["fail_under"]
         reached = render_evaluation(evaluation)["scores"][-1]["measures"]["nDCG@10"]
         if least is not None and (reached is None or reached < least):
             self.stderr.write(f"nDCG@10 is {reached}, under {least}")

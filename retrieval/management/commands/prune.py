@@ -12,6 +12,9 @@ from registry.actors import Actor
 from retrieval.models import KnowledgeBase
 from retrieval.pruning import Keep, Pruned, prune
 
+# Days: what lies further back has no date
+_MOST = 100_000
+
 
 class Command(BaseCommand):
     help = (
@@ -40,8 +43,8 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["keep_last"] < 0 or options["keep_days"] < 0:
-            raise CommandError("--keep-last and --keep-days are whole numbers from 0.")
+        if not (0 <= options["keep_last"] <= _MOST and 0 <= options["keep_days"] <= _MOST):
+            raise CommandError(f"--keep-last and --keep-days are whole numbers from 0 to {_MOST}.")
         wanted = options["knowledge_base"]
         found = prune(
             actor=Actor(kind="command", label="prune"),

@@ -44,7 +44,10 @@ class Command(BaseCommand):
 
     def _agreed(self, document: Document) -> bool:
         self.stdout.write(f"{_line(document)}\nIts contents will be gone for good.")
-        return input("Type “purge” to go on: ").strip() == "purge"
+        try:
+            return input("Type “purge” to go on: ").strip() == "purge"
+        except EOFError as error:
+            raise CommandError("Nothing was purged: nobody answers; --yes does not ask.") from error
 
     def _tell(self, purged: PurgedDocument) -> None:
         self.stdout.write(
