@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from retrieval.extraction import ExtractionFailed, Limits, extract
@@ -37,26 +38,30 @@ def run(task: str, content: bytes = b"", **limits: Any) -> Outcome:
 def is_running(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
 def children_of(pid: int) -> list[int]:
-    found = []
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        found += [int(child) for child in children.read_text().split()]
-    return found
+    # Not by /proc/…/children: not every kernel is built with it
+    try:
+        return [child.pid for child in psutil.Process(pid).children()]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def is_host(pid: int) -> bool:
+    try:
+        return b"sandbox_host" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def hosts() -> list[int]:
-    return [
-        pid
-        for pid in children_of(os.getpid())
-        if b"sandbox_host" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
+    return [pid for pid in children_of(os.getpid()) if is_host(pid)]
 
 
-def until(condition: Callable[[], object], seconds: float = 20.0) -> bool:
+def until(condition: Callable[[], object], seconds: float = 120.0) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
@@ -100,7 +105,7 @@ def test_child__that_hangs_and_ignores_signals__is_stopped_by_the_clock():
     outcome = run("sleep", wall_seconds=0.5)
 
     assert outcome.timed_out
-    assert 0.4 < time.monotonic() - begun < 15
+    assert 0.4 < time.monotonic() - begun < 50
 
 
 def test_child__that_grows__is_refused_memory():
@@ -176,7 +181,7 @@ def test_host__that_is_killed_at_work__takes_its_child_along():
 
     killer = threading.Thread(target=kill_at_work)
     killer.start()
-    outcome = run("sleep", wall_seconds=5)
+    outcome = run("sleep", wall_seconds=15)
     killer.join()
 
     # Tried once more on a new host, which ends it by the clock
@@ -209,9 +214,14 @@ def test_caller__that_is_killed__leaves_nothing_running():
         "run_limited('tests.retrieval.hostile:sleep', b'', {}, Limits())"
     )
     caller = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
-    assert until(lambda: any(map(children_of, children_of(caller.pid))))
-    host = children_of(caller.pid)[0]
-    child = children_of(host)[0]
+    found: list[int] = []
+
+    def is_at_work() -> bool:
+        found[:] = [pid for host in children_of(caller.pid) for pid in (host, *children_of(host))]
+        return len(found) == 2
+
+    assert until(is_at_work)
+    host, child = found
 
     caller.kill()
     caller.wait()
