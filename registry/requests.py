@@ -13,7 +13,7 @@ def refuse_unknown(body: Mapping[str, Any], allowed: Sequence[str], *, prefix: s
     """Raise Invalid for members that nobody reads: a misspelt one must not pass silently."""
     errors = [
         FieldError(
-            field=prefix + key,
+            field=prefix + key or '""',
             value=body[key],
             message="is not a member of this request",
             allowed=list(allowed),

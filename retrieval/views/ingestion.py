@@ -150,6 +150,9 @@ class _Parts:
                 allowed="one part or more with a file name",
                 code="file.required",
             )
+        for name in parts.get("name", []):
+            if not isinstance(name, str):
+                raise Invalid.field("name", name.name, "must be a text", allowed="string")
         names = parts.get("name") or paths
         if len(names) != len(files):
             raise Invalid.field(

@@ -89,6 +89,7 @@ def test_body__that_is_no_object__is_refused(
     ("address", "body", "unknown"),
     [
         ("/api/v1/agents", {"slug": "a", "nmae": "A"}, "nmae"),
+        ("/api/v1/agents", {"slug": "a", "": "A"}, '""'),
         ("/api/v1/knowledge-bases", {"name": "A", "model": "x"}, "model"),
         (
             "/api/v1/knowledge-bases",

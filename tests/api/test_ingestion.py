@@ -229,6 +229,7 @@ def test_ingest__then_built__finds_every_document(api: CheckedClient, base: Know
         ({"metadata": "[1]"}, "metadata"),
         ({"metadata": ["{}", "{}"]}, "metadata"),
         ({"folder": _file("a", "x")}, "folder"),
+        ({"name": [_file("a", "x"), _file("b", "x")]}, "name"),
         ({"other": "x"}, "other"),
     ],
 )
