@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 
 from registry.embedded.programs import postgres_client
 from registry.errors import Conflict, Invalid
@@ -24,6 +26,8 @@ _LIBPQ = (
     *("host", "hostaddr", "port", "user", "dbname", "connect_timeout", "sslmode", "sslcert"),
     *("sslkey", "sslrootcert", "sslcrl", "target_session_attrs", "channel_binding"),
 )
+# id, app, name, applied
+_MIGRATION_COLUMNS = 4
 _TABLES = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
 
 
@@ -58,7 +62,8 @@ def restore_database(connection: BaseDatabaseWrapper, path: Path) -> None:
     """Read a dump into the empty database of ``connection``, all of it or nothing.
 
     Raises Conflict (``restore.not_empty``) where the database has tables, Invalid
-    (``restore.failed``) with what pg_restore says.
+    (``restore.newer``) for a dump of a later version of this software, (``restore.other``) for
+    one of something else, (``restore.failed``) with what pg_restore says.
     """
     with connection.cursor() as cursor:
         cursor.execute(_TABLES)
@@ -69,6 +74,7 @@ def restore_database(connection: BaseDatabaseWrapper, path: Path) -> None:
             "A dump is restored into an empty one: a new --data-dir, or a new database.",
             code="restore.not_empty",
         )
+    _check_version(path)
     with connection.cursor() as cursor:
         cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
     _run(
@@ -77,6 +83,30 @@ def restore_database(connection: BaseDatabaseWrapper, path: Path) -> None:
         *("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges", str(path)),
         code="restore.failed",
     )
+
+
+def _check_version(path: Path) -> None:
+    """Refuse a dump that this version of the software could not serve, before it is read in."""
+    table = MigrationRecorder.Migration._meta.db_table
+    program = str(postgres_client("pg_restore"))
+    said = _output(
+        [program, "--data-only", f"--table={table}", "--file=-", str(path)], code="restore.failed"
+    )
+    there = {
+        (fields[1], fields[2])
+        for line in said.split("\n")
+        if len(fields := line.split("\t")) == _MIGRATION_COLUMNS
+    }
+    known = MigrationLoader(None).disk_migrations
+    if not any(app == "registry" for app, _ in there):
+        raise Invalid(f"{path} is no backup of this software.", code="restore.other")
+    if unknown := sorted(there - set(known)):
+        names = ", ".join(f"{app}.{name}" for app, name in unknown)
+        raise Invalid(
+            f"{path} was written by a later version of this software, with changes of the database "
+            f"that this one does not know: {names}. Restore it with that version, or a later one.",
+            code="restore.newer",
+        )
 
 
 def _run(
@@ -94,12 +124,22 @@ def _run(
     )
     # Every user of the machine can read arguments, not another's environment.
     secret = {"PGPASSWORD": str(parameters["password"])} if parameters.get("password") else {}
+    _output(command, code=code, **secret)
+
+
+def _output(command: Sequence[str], *, code: str, **secret: str) -> str:
     done = subprocess.run(  # noqa: S603 - a program of the installed package
-        command, env={**_environment(), **secret}, capture_output=True, text=True, check=False
+        command,
+        env={**_environment(), **secret},
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
     )
     if done.returncode:
         said = done.stderr.strip() or f"exit code {done.returncode}"
-        raise Invalid(f"{program}: {said}", code=code)
+        raise Invalid(f"{Path(command[0]).name}: {said}", code=code)
+    return done.stdout
 
 
 def _environment() -> dict[str, str]:

@@ -142,6 +142,34 @@ def test_restore__of_a_damaged_file__leaves_an_empty_database(
             assert rows("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == [(0,)]
 
 
+def test_restore__of_a_later_versions_backup__is_refused_whole_by_name(
+    backed_up: World, new_database: str, tmp_path: Path
+) -> None:
+    later, other = tmp_path / "later.dump", tmp_path / "other.dump"
+    commit(
+        "INSERT INTO django_migrations (app, name, applied) "
+        "VALUES ('retrieval', '9999_later', now())"
+    )
+    try:
+        call_command("backup", str(later), stdout=StringIO())
+    finally:
+        commit("DELETE FROM django_migrations WHERE name = '9999_later'")
+    commit("UPDATE django_migrations SET app = 'x' || app")
+    try:
+        call_command("backup", str(other), stdout=StringIO())
+    finally:
+        commit("UPDATE django_migrations SET app = substr(app, 2)")
+
+    with database(new_database):
+        for file, said in (
+            (later, r"later version .* retrieval\.9999_later"),
+            (other, "no backup"),
+        ):
+            with pytest.raises(CommandError, match=said):
+                call_command("restore", str(file))
+            assert rows("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == [(0,)]
+
+
 def test_backup__to_a_file_that_exists__leaves_it_alone(tmp_path: Path) -> None:
     file = tmp_path / "registry.dump"
     file.write_text("mine")
