@@ -29,6 +29,7 @@ from retrieval.extractor import RevisionGone, extraction_of, segments_of
 from retrieval.indexed_documents import NewChunk, write_indexed_document
 from retrieval.lexical import document_statistics
 from retrieval.models import Extraction, IndexedDocument, PendingVector
+from retrieval.segments import counted_text, joined_text
 from retrieval.sizes import size_of
 from retrieval.vectors import Vector, from_wire
 
@@ -85,7 +86,9 @@ def _index(claim: Claim, extraction: Extraction, meanwhile: Callable[[], None] |
     Raises ClaimLost, with nothing written but vectors of a large document's parts.
     """
     encoder = encoder_for(claim.model_name)
-    parts = chunk(segments_of(extraction), Chunking.from_recipe(claim.chunking), encoder)
+    segments = segments_of(extraction)
+    parts = chunk(segments, Chunking.from_recipe(claim.chunking), encoder)
+    document = joined_text(segments)
     digests = [text_digest(part.text) for part in parts]
     vectors = _vectors(claim, encoder, parts, digests, meanwhile)
     # Each text once: the same one may stand in many chunks.
@@ -112,7 +115,10 @@ def _index(claim: Claim, extraction: Extraction, meanwhile: Callable[[], None] |
             chunks=((one.digest, one.vector_digest) for one in chunks),
         ),
         chunk_count=len(chunks),
-        term_statistics=document_statistics(part.text for part in parts),
+        term_statistics=document_statistics(
+            counted_text(part.text, part.start, truncated=part.truncated, document=document)
+            for part in parts
+        ),
         size=size_of((one.piece.text, one.piece.section, one.vector) for one in chunks),
     )
     write_indexed_document(claim, indexed, chunks)

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
-from django.db import connection
 
 from registry.errors import FieldError, Invalid, Unavailable
 from retrieval import fusion, lexical
 from retrieval.candidates import Candidate
 from retrieval.encoders import cross_encoder_for
-from retrieval.models import Chunk, IndexSnapshot, RerankScore
+from retrieval.models import IndexSnapshot, RerankScore
 from retrieval.questions import Question
 from retrieval.search_settings import SearchSettings
+from retrieval.term_counts import statistics_of, terms_of
 
 
 def recipe() -> dict[str, Any]:
@@ -79,60 +78,36 @@ def in_order(
 ) -> list[Candidate]:
     """Return the first ``wanted`` of ``ranked`` (all best, in rank order) as the recipe orders them.
 
-    Where it reranks they carry their ``rerank_score``. Lexical evidence is weighed by how it is
-    spread over all of ``ranked``, so that a floor changes no score. With ``again`` no cache is
-    asked and nothing is written. Raises Unavailable (``reranker.not_available``, naming it) where
-    a score is not recorded yet and the pinned cross-encoder is not installed.
+    Where it reranks they carry their ``rerank_score``, which depends on no other passage: a floor
+    or a purge changes no score. With ``again`` no cache is asked and nothing is written. Raises
+    Unavailable (``reranker.not_available``, naming it) where a score is not recorded yet and the
+    pinned cross-encoder is not installed.
     """
+    candidates = ranked[:wanted]
     if recipe["reranker"] is not None:
-        scores = _cross_encoded(recipe["reranker"], question, ranked[:wanted], record=not again)
+        scores = _cross_encoded(recipe["reranker"], question, candidates, record=not again)
     elif recipe["fusion"] is not None:
-        scores = _fused(snapshot, question, ranked, again=again)
+        scores = _fused(snapshot, question, candidates, again=again)
     else:
-        return list(ranked[:wanted])
+        return list(candidates)
     reranked = [
         (score, replace(candidate, rerank_score=score))
-        for candidate, score in zip(ranked[:wanted], scores, strict=False)
+        for candidate, score in zip(candidates, scores, strict=True)
     ]
     # Stable: equal rerank scores keep the one order of scoring.
     return [one for _, one in sorted(reranked, key=lambda pair: -pair[0])]
 
 
 def _fused(
-    snapshot: IndexSnapshot, question: Question, ranked: Sequence[Candidate], *, again: bool
+    snapshot: IndexSnapshot, question: Question, candidates: Sequence[Candidate], *, again: bool
 ) -> list[float]:
     asked = lexical.terms(question.query)
-    collection = (_statistics.__wrapped__ if again else _statistics)(snapshot.pk)
-    covered = lexical.evidence(
-        asked, [lexical.terms(candidate.text) for candidate in ranked], collection
+    shared = lexical.evidence(
+        asked,
+        terms_of(snapshot, candidates, asked),
+        statistics_of(snapshot, again=again),
     )
-    return fusion.fused([candidate.score for candidate in ranked], covered, len(set(asked)))
-
-
-@lru_cache(maxsize=64)
-def _statistics(snapshot_id: int) -> lexical.TermStatistics:
-    """Return the term statistics of a snapshot, which never change; kept in process."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            SELECT i.id, i.term_statistics FROM retrieval_snapshotmember AS m
-            JOIN retrieval_indexeddocument AS i ON i.id = m.indexed_document_id
-            WHERE m.snapshot_id = %s
-            """,
-            [snapshot_id],
-        )
-        rows = cursor.fetchall()
-    return lexical.TermStatistics.of(
-        _counted_now(indexed_id) if packed is None else bytes(packed) for indexed_id, packed in rows
-    )
-
-
-def _counted_now(indexed_id: int) -> bytes:
-    """Return the statistics of a document that was indexed before they were kept."""
-    texts = Chunk.objects.filter(indexed_document=indexed_id, text__isnull=False)
-    return lexical.document_statistics(
-        texts.order_by("ordinal").values_list("text", flat=True)  # type: ignore[arg-type]
-    )
+    return fusion.fused([candidate.score for candidate in candidates], shared)
 
 
 def _cross_encoded(

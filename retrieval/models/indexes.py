@@ -45,6 +45,7 @@ class IndexedDocument(models.Model):
     model = models.ForeignKey(EmbeddingModel, on_delete=models.PROTECT, related_name="+")
     digest = models.CharField(max_length=71, blank=True, db_index=True)
     chunk_count = models.PositiveIntegerField(default=0)
+    # Its form, and what it says of a document of one chunk: retrieval.lexical.document_statistics.
     term_statistics = models.BinaryField(
         null=True,
         help_text="How many chunks hold each term, for reranking; terms as digests. Null where "

@@ -15,11 +15,12 @@ from agents.models import AgentVersion
 from agents.verification import summary, verify_version
 from agents.versions import runnable
 from registry.errors import Invalid, Unavailable
-from retrieval import encoders, rankings, reranking
+from retrieval import encoders, rankings, term_counts
 from retrieval.knowledge_bases import find, update_knowledge_base
 from retrieval.models import IndexedDocument, KnowledgeBase, RerankScore
+from retrieval.purging import purge_document
 from retrieval.questions import Question
-from retrieval.search import Retrieval, Target, current_target, retrieve
+from retrieval.search import Retrieval, Target, current_target, retrieve, retrieve_again
 from retrieval.verification import Verifier
 from tests import builders
 from tests.retrieval.cross_encoders import make_cross_encoder
@@ -31,6 +32,16 @@ _CODES = "\n\n".join(
     for code in ("KX-11", "QT-25", "ZB-73", "WR-48", "PL-96")
 )
 _QUESTION = "What does the lamp's fault code ZB-73 mean?"
+
+
+# Some 340 tokens, of which the model reads 254.
+_LENGTHY = " ".join(
+    f"Part {part} of the manual tells how the lamp is cleaned, stored and sent back."
+    for part in range(20)
+)
+
+
+_OF_BORAGE = "How is the lamp of Borage cleaned, stored and sent back?"
 
 
 @pytest.fixture
@@ -109,14 +120,66 @@ def test_rerank__with_a_small_count__looks_beyond_it(codes: KnowledgeBase) -> No
     assert rare in found.results[0]["passage"]
 
 
-def test_rerank__of_a_document_indexed_before_statistics_were_kept__is_the_same(
-    codes: KnowledgeBase,
-) -> None:
-    before = _ask(codes)
-    _below_the_triggers("SET term_statistics = NULL")
-    reranking._statistics.cache_clear()
+@pytest.fixture
+def lengthy() -> KnowledgeBase:
+    """Whole documents, alike as far as the model reads; a word at the very end tells them apart."""
+    base = builders.make_base(chunking={"strategy": "document"})
+    for lamp in ("Aster", "Borage", "Clover"):
+        builders.add_text(base, f"{lamp}.md", f"{_LENGTHY} Made by {lamp}.")
+    builders.add_text(base, "warranty.md", builders.WARRANTY)
+    builders.build(base)
+    return _applied(base)
 
-    assert _ask(codes).as_json() == before.as_json()
+
+def test_rerank__by_a_word_that_the_model_did_not_read_to__finds_its_document(
+    lengthy: KnowledgeBase,
+) -> None:
+    for lamp in ("Aster", "Borage", "Clover"):
+        found = _ask(lengthy, f"How is the lamp of {lamp} cleaned, stored and sent back?")
+
+        first = found.results[0]
+        assert first["document"]["name"] == f"{lamp}.md"
+        assert first["truncated"]
+        # What is shown is what was embedded.
+        assert lamp not in first["passage"]
+
+
+@pytest.mark.parametrize("kept", ["NULL", r"'\x0000'", "set_byte(term_statistics, 0, 1)"])
+@pytest.mark.parametrize("name", ["codes", "lengthy"])
+def test_rerank__of_documents_whose_statistics_are_missing_or_of_old__is_the_same(
+    name: str, kept: str, request: pytest.FixtureRequest
+) -> None:
+    base = request.getfixturevalue(name)
+    query = _QUESTION if name == "codes" else _OF_BORAGE
+    version = builders.published(base)[1]
+    before = _ask(base, query)
+    _below_the_triggers(f"SET term_statistics = {kept}")
+    term_counts._statistics.cache_clear()
+
+    assert _ask(base, query).as_json() == before.as_json()
+    again = retrieve_again(current_target(find(base.pk)), before.question)
+    assert again.as_json() == before.as_json()
+    assert summary(verify_version(version, Verifier()))["ok"]
+
+
+def test_rerank__after_a_purge__gives_the_passages_that_are_left_their_places_and_scores(
+    lengthy: KnowledgeBase,
+) -> None:
+    """Also where what is gone was the best by far, or one that its text was cut of."""
+    query = _OF_BORAGE
+    target = _published_target(builders.published(lengthy)[1], lengthy)
+    before = _ask(target, query)
+    gone = before.results[0]["document"]
+
+    purge_document(
+        actor=builders.ACTOR, base=find(lengthy.pk), document_id=gone["id"], reason="a request"
+    )
+    term_counts._statistics.cache_clear()
+
+    after = _ask(target, query)
+    assert after.results == [one for one in before.results if one["document"] != gone]
+    assert len(after.results) == 3
+    assert retrieve_again(target, before.question).as_json() == after.as_json()
 
 
 def test_publish__with_reranking__pins_how_and_goes_on_after_the_setting_is_off(
@@ -129,7 +192,7 @@ def test_publish__with_reranking__pins_how_and_goes_on_after_the_setting_is_off(
     _applied(codes, rerankEnabled=False, settingsMode="recorded")
 
     assert _ask(target).as_json() == before
-    assert target.recipe["fusion"]["recipe"].endswith("/1")
+    assert target.recipe["fusion"]["recipe"].endswith("/2")
 
 
 def test_retrieve__by_a_recipe_of_other_software__refuses_loudly(codes: KnowledgeBase) -> None:
@@ -143,11 +206,13 @@ def test_retrieve__by_a_recipe_of_other_software__refuses_loudly(codes: Knowledg
         assert refused.value.code == "ranking.recipe_not_available"
 
 
+@pytest.mark.parametrize("name", ["codes", "lengthy"])
 def test_verify__a_flipped_byte_in_term_statistics__is_found_and_named(
-    codes: KnowledgeBase,
+    name: str, request: pytest.FixtureRequest
 ) -> None:
-    version = builders.published(codes)[1]
+    version = builders.published(request.getfixturevalue(name))[1]
     assert not IndexedDocument.objects.filter(term_statistics=None).exists()
+    assert summary(verify_version(version, Verifier()))["ok"]
     _below_the_triggers(
         "SET term_statistics = set_byte(term_statistics, 20, get_byte(term_statistics, 20) # 1)"
     )
