@@ -163,8 +163,8 @@ def test_replay__asks_the_rows__and_writes_nothing(support: Agent) -> None:
 
     asked = [one["sql"].lstrip() for one in queries]
     assert all(one.startswith(("SELECT", "WITH")) for one in asked), asked
-    for table in ("retrieval_queryembedding", "retrieval_chunk", "retrieval_snapshotmember"):
-        assert any(table in one for one in asked), table
+    for source in ("retrieval_find_question", "retrieval_chunk", "retrieval_snapshotmember"):
+        assert any(source in one for one in asked), source
 
 
 _RETURNS = (
