@@ -22,7 +22,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from registry import audit
-from registry.admin_base import ReadOnlyAdmin, actor_of
+from registry.admin_base import FilteredList, ReadOnlyAdmin, actor_of
 from registry.models import AuditEvent
 
 admin.site.site_header = "Agent registry"
@@ -49,6 +49,7 @@ class AuditEventAdmin(ReadOnlyAdmin[AuditEvent]):
     list_display = ["at", "who", "action", "what", "summary"]
     list_display_links = ["at"]
     list_filter = ["object_type", "action", "actor_kind"]
+    lookups = ["object_type__exact", "object_id__exact"]
     search_fields = ["object_id", "actor"]
     search_help_text = "Who did it, or the id (an agent's slug) of what was changed."
     fields = ["at", "who", "action", "what", "before_json", "after_json"]
@@ -94,7 +95,7 @@ def _block(value: Any) -> SafeString | str:
     return format_html('<pre class="registry-text">{}</pre>', text)
 
 
-class _AuditedAccounts(admin.ModelAdmin[Any]):
+class _AuditedAccounts(FilteredList[Any]):
     """Django's own pages for accounts, with their changes in the audit log instead of its own.
 
     Django calls the ``log_`` methods once for each change, inside its transaction.

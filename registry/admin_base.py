@@ -6,7 +6,7 @@ No page writes a row. Each form and button calls one use case; what that refuses
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -105,7 +105,26 @@ def refusals_shown(view: PageView) -> PageView:
     return guarded
 
 
-class RegistryAdmin(admin.ModelAdmin[M]):
+class FilteredList(admin.ModelAdmin[M]):
+    """A model whose list is narrowed by its filters, and by ``lookups``, and by nothing else.
+
+    Django takes any lookup of any column from the address, and some of them fail in the database.
+    """
+
+    lookups: Collection[str] = ()
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
+        allowed = {*self.lookups}
+        for one in self.list_filter or ():
+            if isinstance(one, str):
+                allowed.update((one, f"{one}__exact", f"{one}__isnull", f"{one}__id__exact"))
+        name, *_ = lookup.split("__")
+        is_column = name in {field.name for field in self.opts.get_fields()}
+        # What is no column is a filter of our own, or goes unheeded with a message.
+        return lookup in allowed or not is_column
+
+
+class RegistryAdmin(FilteredList[M]):
     """A model whose pages change nothing but through use cases.
 
     ``object_type`` is what the audit log calls the model: its history is there, and nowhere

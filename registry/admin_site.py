@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import Any
 
 from django.contrib import admin
+from django.core.exceptions import SuspiciousOperation
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 
 from registry import audit
-from registry.admin_base import actor_of
+from registry.admin_base import PageView, actor_of
 
 
 class RegistrySite(admin.AdminSite):
     """Where people sign in and change their own password."""
+
+    def admin_view(  # type: ignore[override]
+        self,
+        view: PageView,
+        cacheable: bool = False,  # noqa: FBT001, FBT002 - as Django calls it
+    ) -> PageView:
+        """Refuse a NUL in the address: PostgreSQL compares no text with it."""
+
+        @wraps(view)
+        def without_nul(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            said = [request.path, *(text for _, texts in request.GET.lists() for text in texts)]
+            if any("\x00" in text for text in said):
+                raise SuspiciousOperation("The address holds a NUL character.")
+            return view(request, *args, **kwargs)
+
+        return super().admin_view(without_nul, cacheable)
 
     def password_change(  # type: ignore[override]
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

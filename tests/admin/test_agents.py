@@ -333,6 +333,8 @@ def test_alias__moved_by_another_meanwhile__is_not_moved(
         {"name": "production", "version": "9"},
         {"name": "production", "version": "x"},
         {"name": "production"},
+        {"name": "production", "version": "1", "expected": "x"},
+        {"name": "production", "version": "1", "expected": "9" * 5000},
     ],
 )
 def test_alias__a_bad_name_or_version__moves_nothing(
@@ -346,3 +348,8 @@ def test_alias__a_bad_name_or_version__moves_nothing(
     assert answer.status_code == 200
     assert answer.context["adminform"].form.errors
     assert not agent.aliases.exists()
+
+
+@pytest.mark.parametrize("page", ["change", "draft", "history", "delete"])
+def test_agent__an_address_with_nul__is_refused(browser: Client, page: str) -> None:
+    assert browser.get(f"/admin/agents/agent/a%00b/{page}/").status_code == 400

@@ -69,3 +69,39 @@ def test_lists__with_more_rows__take_no_more_queries(browser: Client) -> None:
         if label != "retrieval.EmbeddingModel":
             assert many[label][1] >= few[label][1] + 3, label
         assert many[label][0] <= few[label][0], label
+
+
+@pytest.mark.parametrize("label", LISTED)
+def test_list__an_address_with_nul__is_refused(browser: Client, label: str) -> None:
+    address = reverse(f"admin:{label.lower().replace('.', '_')}_changelist")
+
+    for member in ("q", "state", "scope__exact", "object_id__exact", "kind__exact", "o"):
+        assert browser.get(f"{address}?{member}=a%00b").status_code == 400, member
+
+
+@pytest.mark.parametrize(
+    ("address", "lookup"),
+    [
+        ("/admin/registry/auditevent/", "at__year=-1"),
+        ("/admin/registry/auditevent/", "at__year=99999999999999999999"),
+        ("/admin/registry/apikey/", "digest__startswith=sha256"),
+        ("/admin/retrieval/document/", "metadata__contains=x"),
+        ("/admin/auth/user/", "date_joined__year=-1"),
+    ],
+)
+def test_list__by_a_lookup_that_no_filter_offers__is_refused(
+    browser: Client, address: str, lookup: str
+) -> None:
+    assert browser.get(f"{address}?{lookup}").status_code == 400
+
+
+def test_list__by_each_filter_that_it_offers__is_shown(browser: Client) -> None:
+    _make_some("One")
+
+    for label in LISTED:
+        address = reverse(f"admin:{label.lower().replace('.', '_')}_changelist")
+        page: Any = browser.get(address)
+        for filter_spec in page.context["cl"].filter_specs:
+            for choice in filter_spec.choices(page.context["cl"]):
+                shown = browser.get(address + choice["query_string"])
+                assert shown.status_code == 200, (label, choice)
