@@ -340,7 +340,7 @@ class AgentAdmin(RegistryAdmin[Agent]):
         if not form.is_valid():
             return False
         typed = form.cleaned_data
-        expected = int(typed["expected"]) if typed["expected"].isdecimal() else None
+        expected = typed["expected"]
         try:
             move_alias(
                 actor=actor_of(request),

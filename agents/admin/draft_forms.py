@@ -251,6 +251,12 @@ class SampleForm(forms.Form):
 class Rows(forms.BaseFormSet[Any]):
     """Rows of a draft; a request that has lost some is refused, since a missing row is a deletion."""
 
+    def _construct_form(self, i: int, **kwargs: Any) -> Any:
+        """Read each row of the draft, however many the request says that its page had."""
+        row = super()._construct_form(i, **kwargs)  # type: ignore[misc]
+        row.empty_permitted = row.empty_permitted and not row.initial
+        return row
+
     def clean(self) -> None:
         if self.total_form_count() < self.initial_form_count():
             raise ValidationError("Rows are missing from this request: open the page again.")

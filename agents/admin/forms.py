@@ -68,7 +68,7 @@ class AliasForm(forms.Form):
         help_text="Lower-case letters, digits, - and _: production.",
     )
     version = forms.TypedChoiceField(coerce=int)
-    expected = forms.CharField(required=False, widget=forms.HiddenInput)
+    expected = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, numbers: Sequence[int], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -371,3 +371,20 @@ def test_draft__broken_row_counters__are_an_error_and_delete_nothing(
 
     assert page.status_code == 200
     assert draft_of(agent).bindings.count() == 2
+
+
+@pytest.mark.parametrize("count", ["-1", "0"])
+@pytest.mark.parametrize("rows", ["variables", "bindings", "tools", "samples"])
+def test_draft__rows_said_to_be_new__are_those_of_the_draft(
+    browser: Client, audited: Audited, agent: Agent, rows: str, count: str
+) -> None:
+    builders.edit(agent, sampleContexts=[{"name": "One", "context": {"region": "EU"}}])
+    typed = sent_by(browser.get(address_of(agent, "draft")), "revision")
+    assert typed[f"{rows}-INITIAL_FORMS"] != "0"
+    before = configuration_of(draft_of(agent))
+
+    with audited(""):
+        page = browser.post(address_of(agent, "draft"), {**typed, f"{rows}-INITIAL_FORMS": count})
+
+    assert page.status_code == 302
+    assert configuration_of(draft_of(agent)) == before
