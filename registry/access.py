@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from registry import audit
+from registry import audit, requests
 from registry.actors import Actor
 from registry.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated
 from registry.lookups import Lookup
@@ -84,17 +84,33 @@ def create_api_key(
 ) -> str:
     """Create a key and return it; it cannot be read again.
 
-    ``agents`` None makes a key for all agents. Raises Invalid for an unknown scope or an empty
-    name, Conflict for a name already taken.
+    ``agents`` None makes a key for all agents. Raises Invalid for an unknown scope, an empty or
+    over-long name, Conflict for a name already taken.
     """
     if scope not in SCOPES:
         raise Invalid.field("scope", scope, "is not a scope", allowed=list(SCOPES))
-    if not name.strip():
-        raise Invalid.field("name", name, "must not be empty")
+    name = requests.text({"name": name}, "name", longest=200)
     key = _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
+    try:
+        _insert(actor, key, name, scope, agents, knowledge_bases)
+    except IntegrityError as error:
+        if "registry_apikey_name" not in str(error):
+            raise
+        raise Conflict(
+            f"There is already an API key named {name!r}.", code="key.name_taken"
+        ) from error
+    return key
+
+
+def _insert(
+    actor: Actor,
+    key: str,
+    name: str,
+    scope: str,
+    agents: Iterable[str] | None,
+    knowledge_bases: Iterable[uuid.UUID],
+) -> None:
     with transaction.atomic():
-        if ApiKey.objects.filter(name=name).exists():
-            raise Conflict(f"There is already an API key named {name!r}.", code="key.name_taken")
         row = ApiKey.objects.create(
             name=name,
             prefix=key[:12],
@@ -117,7 +133,6 @@ def create_api_key(
                 "knowledgeBases": [str(one) for one in row.knowledge_base_ids],
             },
         )
-    return key
 
 
 def revoke_api_key(*, actor: Actor, key_id: uuid.UUID) -> None:

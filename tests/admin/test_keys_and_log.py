@@ -69,6 +69,7 @@ def test_key__limited__reaches_only_what_was_chosen(browser: Client, audited: Au
     [
         ({"name": "", "scope": "runtime", "all_agents": "on"}, "name"),
         ({"name": "taken", "scope": "runtime", "all_agents": "on"}, "__all__"),
+        ({"name": "x" * 201, "scope": "runtime", "all_agents": "on"}, "name"),
         ({"name": "shop", "scope": "root", "all_agents": "on"}, "scope"),
         ({"name": "shop", "scope": "runtime", "agents": ["nobody"]}, "agents"),
         (
