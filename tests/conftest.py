@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -13,11 +14,18 @@ from rest_framework.test import APIClient
 from agents.groups import stop_threads
 from registry.access import create_api_key
 from registry.actors import Actor
+from retrieval.host_copies import copies
+from retrieval.question_cache import CACHE
 from retrieval.traces import writer
 from tests import builders
 from tests.endpoint import KEY, Endpoint, running_endpoint
 from tests.traces import forget_traces
 from tests.worker import Worker, running_worker
+
+# Of the writer of traces, of the questions' copies, of the bindings that are asked at once, and of
+# the library that draws progress bars.
+THREADS_THAT_STAY = ("trace-writer", "question-cache", "retrieve", "tqdm_monitor")
+PATIENCE_SECONDS = 10
 
 _NAME = re.compile(r"test_[a-z0-9_]+?__[a-z0-9_]+?__[a-z0-9_]+")
 
@@ -51,6 +59,26 @@ def django_db_setup(django_db_setup: None, django_db_blocker: object) -> Iterato
     setattr(connection.ops, "sql_flush", flush)  # noqa: B010 - a method, for this run only
     yield
     stop_threads()
+
+
+@pytest.fixture(autouse=True)
+def threads_end() -> Iterator[None]:
+    """Fail a test that leaves a thread behind: it would read the next test's database.
+
+    Those that may stay only wait until a test gives them something, and have done it when it ends.
+    """
+    before = set(threading.enumerate())
+    yield
+    copies.stop()
+    CACHE.wait_until_copied()
+    left = [
+        thread
+        for thread in threading.enumerate()
+        if thread not in before and not thread.name.startswith(THREADS_THAT_STAY)
+    ]
+    for thread in left:
+        thread.join(PATIENCE_SECONDS)
+    assert not [thread.name for thread in left if thread.is_alive()]
 
 
 @pytest.fixture(autouse=True)

@@ -45,6 +45,7 @@ class HostCopies:
         self._wanted: dict[int, IndexSnapshot] = {}
         self._not_before: dict[int, float] = {}
         self._thread: threading.Thread | None = None
+        self._ending = False
 
     def find(self, snapshot: IndexSnapshot) -> Copy | None:
         """Return the copy of ``snapshot``; None where it is not ready (it will be soon) or where
@@ -78,8 +79,18 @@ class HostCopies:
         """Let the thread look after the folder from now on, whether or not copies are wanted."""
         with self._changed:
             if self._thread is None or not self._thread.is_alive():
+                self._ending = False
                 self._thread = threading.Thread(target=self._run, name="host-copies", daemon=True)
                 self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread once it has done what it is at; what is wanted next starts another."""
+        with self._changed:
+            thread = self._thread
+            self._ending = True
+            self._changed.notify_all()
+        if thread is not None:
+            thread.join()
 
     def drop(self, snapshot: IndexSnapshot, copy: Copy) -> None:
         """Serve ``copy`` no more and remove its file: it is damaged or out of date."""
@@ -117,7 +128,9 @@ class HostCopies:
         remove_outdated(Path(settings.HOST_COPIES_DIR))
 
     def forget(self) -> None:
-        """Close all copies; their files stay."""
+        """Close all copies and want none; their files stay."""
+        with self._changed:
+            self._wanted.clear()
         for pk, copy in list(self._open.items()):
             self._close(pk, copy)
         self._not_before.clear()
@@ -126,7 +139,9 @@ class HostCopies:
         look_again_at = 0.0
         while True:
             with self._changed:
-                self._changed.wait_for(self._next, self._patience())
+                self._changed.wait_for(lambda: self._ending or self._next(), self._patience())
+                if self._ending:
+                    return
                 snapshot = self._next()
             try:
                 if snapshot is not None:

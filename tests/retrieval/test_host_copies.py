@@ -40,7 +40,22 @@ def folder(tmp_path: Path, settings: Any) -> Iterator[Path]:
     settings.HOST_COPIES_LEAST_CHUNKS = 1
     copies.forget()
     yield settings.HOST_COPIES_DIR
+    copies.stop()
     copies.forget()
+
+
+@pytest.fixture
+def process() -> Iterator[Callable[[], HostCopies]]:
+    """Return a function that makes the copies of what stands for another process."""
+    made: list[HostCopies] = []
+
+    def make() -> HostCopies:
+        made.append(HostCopies())
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()
 
 
 def drawn(count: int = 40) -> list[list[Vector]]:
@@ -260,14 +275,16 @@ def test_copy__after_a_purge_of_what_is_far_away__says_the_new_epoch() -> None:
     assert found_now == cold(snapshot, 5)
 
 
-def test_copy__after_a_purge_that_nobody_asked_about__goes_all_the_same(folder: Path) -> None:
+def test_copy__after_a_purge_that_nobody_asked_about__goes_all_the_same(
+    folder: Path, process: Callable[[], HostCopies]
+) -> None:
     snapshot = snapshot_of(drawn())
     ready(snapshot)
     member = SnapshotMember.objects.filter(snapshot=snapshot).earliest("name")
 
     commit(*purge(DocumentRevision.objects.get(document=member.document_id).pk))
 
-    HostCopies().keep()
+    process().keep()
     wait(lambda: files(folder) == [])
 
 
@@ -364,10 +381,12 @@ def test_room__in_memory__is_made_by_closing_what_was_not_used_for_longest(
     assert len(files(folder)) == 2
 
 
-def test_building__by_several_at_once__is_done_by_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_building__by_several_at_once__is_done_by_one(
+    caplog: pytest.LogCaptureFixture, process: Callable[[], HostCopies]
+) -> None:
     caplog.set_level(logging.INFO)
     snapshot = snapshot_of(drawn(400))
-    keepers = [HostCopies() for _ in range(4)]
+    keepers = [process() for _ in range(4)]
     threads = [threading.Thread(target=keeper.want, args=(snapshot,)) for keeper in keepers]
 
     for thread in threads:
