@@ -342,6 +342,12 @@ def fastest(call: Any, tries: int = 5) -> float:
     return min(times) * 1000
 
 
+def work_of_50_ms() -> float:
+    """Return how long this machine takes for what a usual one does in 50 ms."""
+    usual = 4.5
+    return 50 * max(1.0, fastest(lambda: sum(number % 7 for number in range(100_000))) / usual)
+
+
 LARGEST = [
     " or ".join(f'x{i} == "{i}"' for i in range(190)),
     " or ".join(f"a == {i}" for i in range(195)),
@@ -370,10 +376,12 @@ def test_the_largest_expressions__parsed_checked_and_evaluated__stay_below_50_ms
         {"a": [[1] * 100] * 100, "b": [[1.0] * 100] * 100, "c": "aB" * 30_000, "d": "b"},
     ]
 
-    assert fastest(lambda: attempted(text)) < 50
+    most = work_of_50_ms()
+
+    assert fastest(lambda: attempted(text)) < most
     expression = attempted(text)
     if isinstance(expression, Expression):
-        assert fastest(lambda: expression.warnings) < 50
+        assert fastest(lambda: expression.warnings) < most
         for context in contexts:
             assert expression.evaluate(context).reason in REASONS
-            assert fastest(lambda c=context: expression.evaluate(c)) < 50
+            assert fastest(lambda c=context: expression.evaluate(c)) < most
