@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -42,7 +43,14 @@ def _running_on(port: int, workers: int) -> Iterator[str]:
     }
     log_path = settings.DATA_DIR / f"web-{os.getpid()}.log"
     with log_path.open("wb") as log:
-        process = subprocess.Popen(command, cwd=CHECKOUT, env=environment, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            command,
+            cwd=CHECKOUT,
+            env=environment,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
     try:
         _wait(url, process)
         yield url
@@ -50,15 +58,17 @@ def _running_on(port: int, workers: int) -> Iterator[str]:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
             process.wait(15)
-        process.kill()
+        # Its workers, should it not have ended them.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
 def _wait(url: str, process: subprocess.Popen[bytes]) -> None:
-    ends = time.monotonic() + 180
+    ends = time.monotonic() + 300
     while True:
         with suppress(httpx.TransportError):
-            if httpx.get(f"{url}/healthz").status_code == 200:
+            if httpx.get(f"{url}/healthz", timeout=60, trust_env=False).status_code == 200:
                 return
         assert process.poll() is None, "the web server ended"
         assert time.monotonic() < ends, "the web server did not start"

@@ -67,60 +67,57 @@ def test_resolve__steady_state__makes_no_query_in_the_request(
             time.sleep(0.05)
 
 
-def _seen_after(change: Callable[[], object], is_seen: Callable[[], bool]) -> float:
+def _last_missed(change: Callable[[], object], is_seen: Callable[[], bool]) -> float:
+    """Return how long after ``change`` the last request was begun that did not see it.
+
+    However slow the machine is, one that begins later than what a server keeps is old must see it.
+    """
     change()
-    started = time.monotonic()
-    while not is_seen():
-        assert time.monotonic() - started < 60
-        time.sleep(0.02)
-    return time.monotonic() - started
+    changed = time.monotonic()
+    missed, seen = 0.0, 0
+    while seen < 8 or time.monotonic() - changed < SEEN_WITHIN:
+        after = time.monotonic() - changed
+        assert after < 60
+        if is_seen():
+            seen += after >= SEEN_WITHIN
+        else:
+            missed, seen = after, 0
+    return missed
 
 
 def test_change__made_by_another_process__is_seen_by_every_server_within_two_seconds(
     agent: Agent,
 ) -> None:
     """Asked over new connections, which the two server processes share."""
-    keys = [
-        create_api_key(actor=builders.ACTOR, name=f"runtime {number}", scope="runtime")
-        for number in range(3)
-    ]
+    key = create_api_key(actor=builders.ACTOR, name="runtime", scope="runtime")
 
     with running_web(workers=2) as url:
 
-        def ask(key: str) -> httpx.Response:
-            return httpx.post(
+        def answers(status: int, version: int | None) -> bool:
+            answer = httpx.post(
                 f"{url}/api/v1/agents/support/resolve",
                 json={"alias": "production", "context": {}},
                 headers={"Authorization": f"Bearer {key}"},
+                timeout=60,
+                trust_env=False,
             )
+            return answer.status_code == status and answer.json().get("version") == version
 
-        def all_say(status: int, version: int | None, key: str = keys[0]) -> bool:
-            answers = [ask(key) for _ in range(8)]
-            return all(
-                one.status_code == status and one.json().get("version") == version
-                for one in answers
-            )
-
-        assert all_say(200, 1)
+        assert all(answers(200, 1) for _ in range(8))
         moved = [
-            _seen_after(
+            _last_missed(
                 partial(move_alias, actor=builders.ACTOR, agent=agent, name="production", number=n),
-                partial(all_say, 200, n),
+                partial(answers, 200, n),
             )
-            for n in (2, 1, 2)
+            for n in (2, 1)
         ]
-        assert all(all_say(200, 2, key) for key in keys)
-        revoked = [
-            _seen_after(
-                partial(revoke_api_key, actor=builders.ACTOR, key_id=row.pk),
-                partial(all_say, 401, None, key),
-            )
-            for row, key in zip(ApiKey.objects.order_by("name"), keys, strict=True)
-        ]
+        revoked = _last_missed(
+            partial(revoke_api_key, actor=builders.ACTOR, key_id=ApiKey.objects.get().pk),
+            partial(answers, 401, None),
+        )
 
-    # The quickest: what a busy machine adds is not the servers'
-    assert min(moved) < SEEN_WITHIN
-    assert min(revoked) < SEEN_WITHIN
+    assert max(moved) < SEEN_WITHIN
+    assert revoked < SEEN_WITHIN
 
 
 def test_new_key_and_alias__asked_for_before_they_exist__work_at_once(
