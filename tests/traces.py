@@ -7,13 +7,13 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from retrieval.models import Trace
-from retrieval.traces import flush_traces, writer
+from retrieval.traces import writer
 from tests.servers import INSTANCE
 
 
 def kept_traces() -> QuerySet[Trace]:
     """Return the traces, those included that were recorded just now."""
-    assert flush_traces()
+    assert writer.flush(seconds=60)
     return Trace.objects.all()
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from django.apps import apps
 
+from retrieval.traces import writer
+
 ANYTHING: Any = object()
 
 
@@ -43,13 +45,17 @@ def assert_problem(
 
 @contextmanager
 def nothing_written() -> Iterator[None]:
-    """Assert that no table of the registry has another number of rows afterwards."""
+    """Assert that no table of the registry has another number of rows afterwards.
+
+    Traces that were recorded before are written before, those of within are waited for.
+    """
     before = _counts()
     yield
     assert _counts() == before
 
 
 def _counts() -> dict[str, int]:
+    assert writer.flush(seconds=60)
     return {
         model._meta.label: model._default_manager.count()
         for label in ("registry", "retrieval", "agents")
