@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -50,8 +49,11 @@ class Endpoint:
 @contextmanager
 def running_endpoint() -> Iterator[Endpoint]:
     endpoint = Endpoint()
+    closing = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
+        timeout = 60
+
         def log_message(self, *_: Any) -> None:
             pass
 
@@ -70,10 +72,9 @@ def running_endpoint() -> Iterator[Endpoint]:
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
                 self.end_headers()
-                while True:
+                while not closing.wait(0.1):
                     self.wfile.write(b" ")
-                    time.sleep(0.1)
-            time.sleep(endpoint.delay)
+            closing.wait(endpoint.delay)
             refused = [name for name in endpoint.refuse if name in asked]
             body = endpoint.completion(asked["model"]) if endpoint.body is None else endpoint.body
             self.send_response(400 if refused else endpoint.status)
@@ -83,14 +84,15 @@ def running_endpoint() -> Iterator[Endpoint]:
             self.wfile.write(body)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    server.block_on_close = False
+    # No thread that still answers outlives the endpoint.
+    server.daemon_threads = False
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     endpoint.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     try:
         yield endpoint
     finally:
+        closing.set()
         server.shutdown()
         with suppress(OSError):
             server.server_close()
