@@ -88,7 +88,7 @@ def _use_broker(url: str) -> None:
     app.amqp._producer_pool = None
 
 
-def wait_until(condition: Callable[[], bool], *, seconds: float = 180) -> None:
+def wait_until(condition: Callable[[], bool], *, seconds: float = 300) -> None:
     """Wait for ``condition``; fail when it does not come true in time."""
     ends = time.monotonic() + seconds
     while not condition():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from django.contrib.auth.models import User
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _ARGUMENTS = [
@@ -21,6 +21,8 @@ _ARGUMENTS = [
     "--disable-sync",
 ]
 PASSWORD = "a-long-enough-secret"
+# Nothing that is waited for is a promise of time.
+_PATIENCE_MS = 180_000
 
 
 @dataclass
@@ -70,6 +72,8 @@ def surfer(
     context = chromium.new_context(
         java_script_enabled=request.param == "javascript", viewport={"width": 1280, "height": 900}
     )
+    context.set_default_timeout(_PATIENCE_MS)
+    expect.set_options(timeout=_PATIENCE_MS)
     page = context.new_page()
     found = Surfer(page, str(live_server))
     page.on("pageerror", lambda error: found.complaints.append(str(error)))

@@ -59,7 +59,7 @@ def empty_database(transactional_db: None) -> Iterator[str]:
     administer(f'ALTER DATABASE "{source}" ALLOW_CONNECTIONS false')
     try:
         administer(
-            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
             f"WHERE datname = '{source}' AND backend_type = 'client backend'"
         )
         administer(f'CREATE DATABASE "{name}" TEMPLATE "{source}"')
