@@ -271,6 +271,8 @@ ANSWER_ENVIRONMENT = {
     if value
 }
 MODELS_DIR = Path(_text("MODELS_DIR") or INSTANCE.models_dir)
+# Where the processes of a machine see how many answers are being written.
+ANSWER_LOCKS_DIR = MODELS_DIR
 
 # -- host copies of snapshots, for search ------------------------------------------------------
 

@@ -193,7 +193,7 @@ def _slot() -> Iterator[bool]:
 
     The kernel gives a place back however its process ends.
     """
-    folder = Path(settings.MODELS_DIR)
+    folder = Path(settings.ANSWER_LOCKS_DIR)
     folder.mkdir(parents=True, exist_ok=True)
     ends = time.monotonic() + _WAIT_SECONDS
     while True:

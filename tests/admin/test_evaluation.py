@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import uuid
 from typing import Any
 
@@ -12,13 +11,22 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from retrieval.admin.test_box import Cancellable
+from retrieval.evaluation import start_evaluation
 from retrieval.knowledge_bases import find
 from retrieval.models import Evaluation, EvaluationQuestion, KnowledgeBase
 from tests import builders
 from tests.admin.pages import address_of, sent_by, text_of
 from tests.endpoint import Endpoint
+from tests.worker import wait_until
 
 COVERED = "How long are lamps covered?"
+
+
+@pytest.fixture(autouse=True)
+def time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow this machine is, it evaluates a small set at once."""
+    defaults: dict[str, Any] = start_evaluation.__kwdefaults__ or {}
+    monkeypatch.setitem(defaults, "at_once", 60.0)
 
 
 @pytest.fixture
@@ -169,7 +177,9 @@ def test_test_box__without_a_model__says_so_beside_the_passages(
     assert "covered for two years" in text_of(page)
 
 
-def test_test_box__local_model__is_called_weak(browser: Client, base: KnowledgeBase) -> None:
+def test_test_box__local_model__is_called_weak(
+    browser: Client, base: KnowledgeBase, local_model: None
+) -> None:
     typed = {"query": COVERED, "top_k": "1", "now": "1", "answer": "on"}
 
     page = text_of(browser.post(address_of(base, "test_box"), typed))
@@ -182,13 +192,12 @@ def test_test_box__answer_cancelled_from_the_page__ends(
     browser: Client, base: KnowledgeBase, endpoint: Endpoint, settings: Any
 ) -> None:
     settings.CACHES = {"default": {**settings.CACHES["default"], "KEY_PREFIX": str(uuid.uuid4())}}
-    endpoint.delay = 30
+    endpoint.delay = settings.ANSWER_TIMEOUT_SECONDS
     token = str(uuid.uuid4())
     url = address_of(base, "test_box_answer")
 
     def cancel() -> None:
-        while not endpoint.requests:
-            time.sleep(0.05)
+        wait_until(lambda: bool(endpoint.requests))
         Cancellable.of(user, token).cancel()
 
     user = browser.session["_auth_user_id"]

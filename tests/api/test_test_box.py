@@ -100,7 +100,9 @@ def test_test_box__nothing_returned__asks_no_model(
     assert endpoint.requests == []
 
 
-def test_test_box__local_model__answers(api: CheckedClient, base: KnowledgeBase) -> None:
+def test_test_box__local_model__answers(
+    api: CheckedClient, base: KnowledgeBase, local_model: None
+) -> None:
     body = _ask(api, base, query=COVERED, topK=1, answer=True).json()
 
     assert body["answerNotice"] is None or body["answerNotice"]["code"] == "answer.cut", body
