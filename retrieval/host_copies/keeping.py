@@ -176,20 +176,21 @@ class HostCopies:
         size = size_of(snapshot.chunk_count, snapshot.model.dimensions)
         now = time.monotonic()
         idle = sorted(
-            (pk for pk in self._open if now - self._used.get(pk, 0.0) > IN_USE_SECONDS),
+            (pk for pk in list(self._open) if now - self._used.get(pk, 0.0) > IN_USE_SECONDS),
             key=lambda pk: self._used.get(pk, 0.0),
         )
-        while sum(copy.size for copy in self._open.values()) + size > (
+        # Listed: other threads drop copies meanwhile.
+        while sum(copy.size for copy in list(self._open.values())) + size > (
             settings.HOST_COPIES_MEMORY_BYTES
         ):
             if not idle:
                 raise NoRoom("the copies in use fill HOST_COPIES_MEMORY_MB")
-            pk = idle.pop(0)
-            self._close(pk, self._open[pk])
+            self._open.pop(idle.pop(0), None)
 
     def _close(self, pk: int, copy: Copy) -> None:
-        if self._open.get(pk) is copy:
-            del self._open[pk]
+        with self._changed:
+            if self._open.get(pk) is copy:
+                del self._open[pk]
 
 
 def is_copied(snapshot: IndexSnapshot) -> bool:

@@ -335,6 +335,39 @@ def test_trace__sensitive_name_in_another_unicode_form__is_kept_as_an_hmac_too(
     assert replay(trace_id).as_json() == {"identical": True, "partial": "sensitive"}
 
 
+@pytest.mark.parametrize(
+    "customer",
+    [[{"email": "ada@example.org"}], "ada@example.org", {"contact": ["ada@example.org"]}],
+)
+def test_trace__no_object_where_a_sensitive_name_leads_through__is_kept_as_an_hmac(
+    base: KnowledgeBase, customer: Any
+) -> None:
+    agent = builders.make_agent("support")
+    builders.edit(
+        agent,
+        contextVariables=[
+            {"name": "customer", "type": "object"},
+            {"name": "customer.email", "type": "string", "sensitive": True},
+            {"name": "customer.contact.email", "type": "string", "sensitive": True},
+            {"name": "region", "type": "string"},
+        ],
+        bindings=[
+            {"knowledgeBase": str(base.pk), "expression": "len(customer) > 0"},
+            {"knowledgeBase": str(base.pk), "expression": 'region == "EU"'},
+        ],
+    )
+    builders.publish(agent)
+    context = {"region": "EU", "customer": customer}
+
+    made = [resolved(agent, context), retrieve(agent, context)]
+
+    for trace_id in made:
+        trace = kept_traces().get(pk=trace_id)
+        assert "ada@example.org" not in json.dumps([trace.arguments, trace.context_problems])
+        assert trace.arguments["context"]["region"] == "EU"
+        assert replay(trace_id).as_json() == {"identical": True, "partial": "sensitive"}
+
+
 def _all_traces() -> list[dict[str, Any]]:
     return [dict(one) for one in kept_traces().values("arguments", "decisions", "groups")]
 
