@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
+from django.db.backends.utils import CursorWrapper
 
 from retrieval.models import Chunk, DocumentRevision, Extraction, PendingVector
+
+_TICK = 0.2
+# Dead rows that a snapshot may still show are copied: one of this database, and our own, which
+# is as old as the oldest transaction of the whole server.
+_SHOWN_TO_SOMEBODY = """
+SELECT pg_snapshot_xmin(pg_current_snapshot()) < %(mark)s::xid8 OR EXISTS (
+    SELECT FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid()
+    AND age(backend_xmin) > age(%(mark)s::xid8::xid)
+)
+"""
 
 
 class Command(BaseCommand):
@@ -22,6 +35,7 @@ class Command(BaseCommand):
         with connection.cursor() as cursor:
             # Somebody who is searching now is waited for, however long.
             cursor.execute("SET lock_timeout = 0")
+            self._wait_for_earlier_transactions(cursor)
             for model in (DocumentRevision, Extraction, Chunk, PendingVector):
                 table = model._meta.db_table
                 cursor.execute(
@@ -36,3 +50,16 @@ class Command(BaseCommand):
                 except DatabaseError as error:
                     raise CommandError(f"{table} was not written anew: {error}") from error
                 self.stdout.write(f"{table}: written anew")
+
+    def _wait_for_earlier_transactions(self, cursor: CursorWrapper) -> None:
+        cursor.execute("SELECT pg_current_xact_id()::text")
+        (mark,) = cursor.fetchone()
+        told = False
+        while True:
+            cursor.execute(_SHOWN_TO_SOMEBODY, {"mark": mark})
+            if not cursor.fetchone()[0]:
+                return
+            if not told:
+                self.stdout.write("waiting for transactions that began before, on this server")
+                told = True
+            time.sleep(_TICK)
