@@ -122,11 +122,12 @@ def end_leftovers(instance: Instance, *, say: Say = lambda _: None) -> None:
     that work in this very folder count here.
     """
     folder = instance.postgres_dir
-    left = [process for process in working_in(folder) if process.name() == _PROGRAM]
+    # As they were when they were found: they may end at any moment.
+    left = [process for process in working_in(folder) if process.info["name"] == _PROGRAM]
     if left:
         say("stopping the PostgreSQL of an earlier run")
         numbers = {process.pid for process in left}
-        end([one for one in left if one.ppid() not in numbers], signal.SIGINT, 60)
+        end([one for one in left if one.info["ppid"] not in numbers], signal.SIGINT, 60)
         end([one for one in left if not has_ended(one)], signal.SIGQUIT, 10)
     socket = instance.postgres_socket
     for stale in (folder / "postmaster.pid", socket, socket.with_name(f"{socket.name}.lock")):

@@ -21,8 +21,11 @@ Pause = Callable[[float], None]
 StopSteps = Sequence[tuple[signal.Signals, float]]
 
 _PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+# Looked up here: a child of a process with threads may not be able to, see fork(2)
+_PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 _TICK = 0.05
+# What SIGKILL was sent to is gone as soon as the kernel gets round to it
+_KILLED_SECONDS = 30.0
 
 
 class Running(Protocol):
@@ -106,8 +109,8 @@ def die_with_parent(number: signal.Signals, parent: int) -> None:
 
     For a child to call; ``parent`` is the parent's number, since it may be dead already.
     """
-    if _LIBC is not None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+    if _PRCTL is not None:
+        _PRCTL(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)
 
@@ -120,7 +123,8 @@ def stop(
 ) -> None:
     """Send each signal, wait its seconds, and end with SIGKILL to the whole process group.
 
-    What the child left running in its group is killed as well. No wait outlasts ``hurry``.
+    What the child left running in its group is killed as well, and gone on return. No wait for
+    the child to end by itself outlasts ``hurry``.
     """
     for number, seconds in steps:
         if process.poll() is not None:
@@ -130,10 +134,25 @@ def stop(
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    wait_until(lambda: not _runs_in_group(process.pid), seconds=_KILLED_SECONDS)
+
+
+def _runs_in_group(group: int) -> bool:
+    with suppress(PermissionError):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return False
+    # Those that have ended count there until somebody collects their exit codes
+    for process in psutil.process_iter():
+        with suppress(ProcessLookupError, PermissionError):
+            if os.getpgid(process.pid) == group and not has_ended(process):
+                return True
+    return False
 
 
 def working_in(folder: Path) -> list[psutil.Process]:
-    """Return the processes whose working directory is ``folder``.
+    """Return the processes whose working directory is ``folder``; ``info`` has name and ppid.
 
     A PostgreSQL server and all its helpers work in their data folder, whoever started them, so
     this finds a server where a pid file may be stale and its number long another program's.
@@ -141,7 +160,7 @@ def working_in(folder: Path) -> list[psutil.Process]:
     wanted = str(folder)
     return [
         process
-        for process in psutil.process_iter(["cwd"])
+        for process in psutil.process_iter(["cwd", "name", "ppid"])
         if process.info["cwd"] == wanted and process.pid != os.getpid()
     ]
 

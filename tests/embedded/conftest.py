@@ -38,6 +38,7 @@ def copy_postgres(site: Path) -> Path:
     )
     libraries = f"{package.name}.libs"
     shutil.copytree(package.parent / libraries, site / libraries)
+    root.parent.chmod(0o755)  # whatever the umask is
     return root
 
 

@@ -25,7 +25,8 @@ def manage(folder: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     def start(*words: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             [
-                *("env", "-u", "DATABASE_URL", "-u", "REDIS_URL", "-u", "DATABASE_ROLE"),
+                *("env", "-u", "DATABASE_URL", "-u", "REDIS_URL", "-u", "BROKER_URL"),
+                *("-u", "DATABASE_ROLE"),
                 *(f"DATA_DIR={folder / 'data'}", sys.executable, str(CHECKOUT / "manage.py")),
                 *words,
             ],

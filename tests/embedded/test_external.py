@@ -55,7 +55,7 @@ def serve(folder: Path) -> Iterator[tuple[dict[str, str], Path]]:
         return True
 
     try:
-        assert wait_until(answers, seconds=60)
+        assert wait_until(answers, seconds=240)
         yield address, programs / "share/postgresql/extension/vector.control"
     finally:
         stop(server, ((signal.SIGINT, 20),))

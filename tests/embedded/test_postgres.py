@@ -110,7 +110,8 @@ def test_start_postgres__owner_killed__stops_with_it(instance, start_program):
     owner.send_signal(signal.SIGKILL)
 
     assert wait_until(lambda: not working_in(instance.postgres_dir), seconds=120)
-    assert has_ended(server)
+    # It leaves its folder before it has ended
+    assert wait_until(lambda: has_ended(server), seconds=120)
 
 
 def test_start_postgres__server_of_an_earlier_owner_still_runs__takes_over(instance):
@@ -127,6 +128,23 @@ def test_start_postgres__server_of_an_earlier_owner_still_runs__takes_over(insta
     assert first.poll() is not None
     assert said == ["stopping the PostgreSQL of an earlier run"]
     assert found == ["kept"]
+
+
+def test_start_postgres__server_of_an_earlier_owner_ends_when_it_is_found__starts(
+    instance, monkeypatch
+):
+    first = start_postgres(instance, durable=False)
+
+    def found_and_gone(folder: Path) -> list[psutil.Process]:
+        found = working_in(folder)
+        first.stop()
+        return found
+
+    monkeypatch.setattr("registry.embedded.postgres.working_in", found_and_gone)
+    second = start_postgres(instance, durable=False)
+    second.stop()
+
+    assert second.pid != first.pid
 
 
 def test_start_postgres__postmaster_killed__recovers_what_was_committed(instance):

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -88,10 +88,13 @@ def processes_of(folder: Path) -> list[str]:
 
 def child(up: Up, word: str) -> psutil.Process:
     """Return the child of ``up`` that has ``word`` in its command line."""
-    (found,) = [
-        one for one in psutil.Process(up.process.pid).children() if word in " ".join(one.cmdline())
-    ]
-    return found
+    found = []
+    for one in psutil.Process(up.process.pid).children():
+        with suppress(psutil.NoSuchProcess):  # it has just ended
+            if word in " ".join(one.cmdline()):
+                found.append(one)
+    (child_with_word,) = found
+    return child_with_word
 
 
 @contextmanager
@@ -197,7 +200,7 @@ def test_up__children_killed__are_started_again_and_it_says_so(running):
         up.wait_for(f"{name} ended by itself (SIGKILL); starting it in 1 s")
         up.wait_for(f"{name} runs again")
 
-    assert wait_until(lambda: _healthy(up), seconds=60)
+    assert wait_until(lambda: _healthy(up), seconds=120)
     with psycopg.connect(Instance(up.folder).postgres_dsn("app")) as connection:
         assert connection.execute("SELECT 1").fetchall() == [(1,)]
 
