@@ -32,6 +32,7 @@ GROUP_SECONDS = 0.2
 MOST_IN_A_GROUP = 200
 RETRY_SECONDS = 0.5
 EXIT_SECONDS = 8.0
+FLUSH_SECONDS = 5.0
 APPLICATION_NAME = "agent-registry traces"
 _COMPLAIN_EVERY_SECONDS = 10.0
 
@@ -83,15 +84,20 @@ class TraceWriter:
         """How many traces this process has put here so far."""
         return self._put
 
-    def flush(self, *, seconds: float = 5.0) -> bool:
-        """Wait until all that was put so far is written; False where that took longer."""
+    def flush(self, *, seconds: float | None = None) -> bool:
+        """Wait until all that was put so far is written; False where that took longer.
+
+        It may take ``seconds``, FLUSH_SECONDS where nothing is said.
+        """
         with self._changed:
             target = self._put
             if self._settled >= target:
                 return True
             self._wanted = max(self._wanted, target)
             self._changed.notify_all()
-            return self._changed.wait_for(lambda: self._settled >= target, seconds)
+            return self._changed.wait_for(
+                lambda: self._settled >= target, FLUSH_SECONDS if seconds is None else seconds
+            )
 
     def stop(self, *, seconds: float = EXIT_SECONDS) -> None:
         """Write what is waiting and end the thread; the next trace starts another.

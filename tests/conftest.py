@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.conf import settings as configured
 from django.db import connection
+from django.utils import timezone
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from rest_framework.test import APIClient
@@ -18,6 +21,8 @@ from rest_framework.test import APIClient
 from agents.groups import stop_threads
 from registry.access import create_api_key
 from registry.actors import Actor
+from retrieval import question_cache, trace_writer
+from retrieval.extraction import sandbox
 from retrieval.host_copies import copies
 from retrieval.question_cache import CACHE
 from retrieval.traces import writer
@@ -29,7 +34,7 @@ from tests.worker import Worker, running_worker
 # Of the writer of traces, of the questions' copies, of the bindings that are asked at once, and of
 # the library that draws progress bars.
 THREADS_THAT_STAY = ("trace-writer", "question-cache", "retrieve", "tqdm_monitor")
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 
 # The same examples in every run, however slow the machine: a test that fails has a cause in what
 # changed. `--hypothesis-profile=default` draws others.
@@ -45,7 +50,18 @@ hypothesis_settings.load_profile("same")
 # More than any machine takes: what a test is not about may take as long as it does.
 ANSWER_SECONDS = 240
 
+# What gives up soon in service waits in tests: the machine may only be busy.
+question_cache._PATIENCE_SECONDS = trace_writer.FLUSH_SECONDS = 120.0
+sandbox._REPLY_SLACK_SECONDS = 300.0
+
 _NAME = re.compile(r"test_[a-z0-9_]+?__[a-z0-9_]+?__[a-z0-9_]+")
+
+
+def pytest_configure() -> None:
+    """Let no xdist process remove the copies of another, nor give up a broker that is slow."""
+    for name in ("socket_timeout", "socket_connect_timeout"):
+        configured.CELERY_BROKER_TRANSPORT_OPTIONS[name] = 120
+    configured.HOST_COPIES_DIR = configured.DATA_DIR / f"copies-{os.getpid()}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -112,6 +128,16 @@ def traces_are_forgotten() -> Iterator[None]:
     yield
     if writer.taken != before:
         forget_traces()
+
+
+@pytest.fixture
+def one_hour() -> None:
+    """Wait for the next hour where this one ends soon: what is counted by the hour begins anew."""
+    now = timezone.now()
+    left = timedelta(hours=1) - (now - now.replace(minute=0, second=0, microsecond=0))
+    if left < timedelta(minutes=2):
+        # A second more: the clock by which a process sleeps is not the one that tells the hour.
+        time.sleep(left.total_seconds() + 1)
 
 
 @pytest.fixture

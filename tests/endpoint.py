@@ -16,7 +16,8 @@ KEY = "sk-secret-0123456789"
 @dataclass
 class Endpoint:
     """``status`` and ``text`` are what it answers; ``body`` replaces the reply; ``drip`` sends a
-    byte every tenth of a second for ever; ``refuse`` names members that it does not take."""
+    byte every tenth of a second for ever; ``refuse`` names members that it does not take;
+    ``go_on`` ends what takes time, also at the end."""
 
     url: str = ""
     status: int = 200
@@ -28,6 +29,7 @@ class Endpoint:
     requests: list[dict[str, Any]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     hung_up: threading.Event = field(default_factory=threading.Event)
+    go_on: threading.Event = field(default_factory=threading.Event)
 
     def completion(self, model: str) -> bytes:
         choice = {
@@ -49,7 +51,6 @@ class Endpoint:
 @contextmanager
 def running_endpoint() -> Iterator[Endpoint]:
     endpoint = Endpoint()
-    closing = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         timeout = 60
@@ -72,9 +73,10 @@ def running_endpoint() -> Iterator[Endpoint]:
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
                 self.end_headers()
-                while not closing.wait(0.1):
+                while not endpoint.go_on.wait(0.1):
                     self.wfile.write(b" ")
-            closing.wait(endpoint.delay)
+                return
+            endpoint.go_on.wait(endpoint.delay)
             refused = [name for name in endpoint.refuse if name in asked]
             body = endpoint.completion(asked["model"]) if endpoint.body is None else endpoint.body
             self.send_response(400 if refused else endpoint.status)
@@ -92,7 +94,7 @@ def running_endpoint() -> Iterator[Endpoint]:
     try:
         yield endpoint
     finally:
-        closing.set()
+        endpoint.go_on.set()
         server.shutdown()
         with suppress(OSError):
             server.server_close()

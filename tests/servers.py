@@ -32,9 +32,18 @@ if IS_OWNER:
     os.environ["DATA_DIR"] = str(FOLDER / "data")
     # Migrations and the attacks of tests/database need the tables' owner.
     os.environ["DATABASE_ROLE"] = "owner"
+    # What gives up after seconds in service would fail tests on a machine that is only busy.
+    for name in ("DATABASE_CONNECT_TIMEOUT", "RETRIEVE_SECONDS"):
+        os.environ[name] = "120"
+    os.environ["DATABASE_LOCK_TIMEOUT_MS"] = "120000"
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "registry.settings")
 
 INSTANCE = Instance(Path(os.environ["DATA_DIR"]))
+# Each xdist process has a database of its own in Valkey, as it has in PostgreSQL.
+_NUMBER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) + 1
+BROKER_URL = f"{INSTANCE.broker_url}?virtual_host={_NUMBER}"
+os.environ["BROKER_URL"] = BROKER_URL
+os.environ["REDIS_URL"] = f"{INSTANCE.redis_url}?db={_NUMBER}"
 _running: list[PostgresServer | ValkeyServer] = []
 
 

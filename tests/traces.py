@@ -13,13 +13,13 @@ from tests.servers import INSTANCE
 
 def kept_traces() -> QuerySet[Trace]:
     """Return the traces, those included that were recorded just now."""
-    assert writer.flush(seconds=60)
+    assert writer.flush()
     return Trace.objects.all()
 
 
 def forget_traces() -> None:
     """Delete what the writer committed, and close its connection."""
-    writer.stop()
+    writer.stop(seconds=120)
     dsn = INSTANCE.postgres_dsn("owner", connection.settings_dict["NAME"])
     with psycopg.connect(dsn) as session:
         session.execute("DELETE FROM retrieval_trace")

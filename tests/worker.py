@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import connection
 
 from tests.folders import CHECKOUT
-from tests.servers import INSTANCE
+from tests.servers import BROKER_URL
 
 
 @dataclass
@@ -32,8 +32,7 @@ class Worker:
 
 def broker_url() -> str:
     """Return the broker of this xdist process: a database of its own in Valkey."""
-    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) + 1
-    return f"{INSTANCE.broker_url}?virtual_host={number}"
+    return BROKER_URL
 
 
 @contextmanager

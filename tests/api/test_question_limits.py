@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 from typing import Any
 
@@ -14,19 +13,10 @@ from tests import builders
 from tests.api.contract import CheckedClient
 from tests.api.problems import assert_problem
 
-LEFT = timedelta(minutes=1)
+pytestmark = pytest.mark.usefixtures("one_hour")
+
 CALL = "/api/v1/agents/support/tools/search/call"
 RETRIEVE = "/api/v1/agents/support/retrieve"
-
-
-@pytest.fixture(autouse=True)
-def one_hour() -> None:
-    """Wait for the next hour where this one ends soon: counts begin anew then, and at midnight."""
-    now = timezone.now()
-    hour = now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
-    if hour - now < LEFT:
-        # A second more: the clock by which a process sleeps is not the one that tells the hour.
-        time.sleep((hour - now).total_seconds() + 1)
 
 
 @pytest.fixture

@@ -556,6 +556,8 @@ def test_histories__of_thirty_steps__keep_every_invariant() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_histories__long_and_many__keep_every_invariant() -> None:
+    # Others in every run: this one is here to find what nobody has thought of.
     run_state_machine_as_test(
-        Histories, settings=settings(QUICK, max_examples=60, stateful_step_count=80)
+        Histories,
+        settings=settings(QUICK, max_examples=60, stateful_step_count=80, derandomize=False),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from retrieval.answering import answer_model, citations, write_answer
 from retrieval.answering.prompting import clean, make_prompt, mark_of
 from tests.endpoint import KEY, Endpoint
+from tests.worker import wait_until
 
 QUESTION = "How long are lamps covered?"
 PASSAGES = [
@@ -129,7 +131,8 @@ def test_endpoint__that_is_slow__is_left_in_time(endpoint: Endpoint, mood: dict[
         "message": "a-model did not answer within 8 seconds.",
     }
     assert _children() == []
-    if endpoint.drip:
+    # On a slow machine the time may be over before it is asked
+    if endpoint.drip and endpoint.requests:
         assert endpoint.hung_up.wait(60)
 
 
@@ -158,18 +161,16 @@ def test_endpoint__that_never_stops_writing__is_stopped(endpoint: Endpoint) -> N
 def test_answer__while_another_is_written__is_refused_with_a_notice(
     endpoint: Endpoint, settings: Any
 ) -> None:
-    import threading
-
-    endpoint.delay = 8
+    endpoint.delay = 600
     thread = threading.Thread(target=write_answer, args=(QUESTION, PASSAGES))
     thread.start()
-    while not endpoint.requests:
-        time.sleep(0.05)
+    wait_until(lambda: bool(endpoint.requests))
 
     _, busy = write_answer(QUESTION, PASSAGES)
     settings.ANSWER_PARALLELISM = 2
     endpoint.delay = 0
     second, _ = write_answer(QUESTION, PASSAGES)
+    endpoint.go_on.set()
     thread.join()
 
     assert busy is not None
@@ -327,4 +328,4 @@ def _children() -> list[str]:
 
 
 def _too_long(begun: float) -> bool:
-    return time.monotonic() - begun > 20
+    return time.monotonic() - begun > 100

@@ -26,7 +26,9 @@ OTHER = Question(query="Who lives in the fourth house?")
 
 @pytest.fixture
 def model(transactional_db: None) -> Iterator[EmbeddingModel]:
+    CACHE.forget()  # and that Redis is left alone, where an earlier test did without it
     yield known_model("all-MiniLM-L6-v2")
+    CACHE.wait_until_copied()
     CACHE.forget()
 
 

@@ -167,8 +167,8 @@ def test_writer__database_away_when_the_process_ends__says_what_is_lost(
     with _nobody_let_in():
         lost = traces.record_trace(_trace())
         traces.writer.stop(seconds=0.5)
-
-    assert f"traces.lost count=1 ids={lost}" in caplog.text
+        # Its thread may be late on a busy machine
+        wait_until(lambda: f"traces.lost count=1 ids={lost}" in caplog.text)
 
 
 def test_writer__one_trace_is_refused__the_others_of_its_group_are_written(
@@ -221,7 +221,7 @@ def test_process__ends__writes_what_it_recorded(how: str, expected: list[str]) -
         env={**os.environ, "DATABASE_NAME": connection.settings_dict["NAME"]},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
 
@@ -233,7 +233,7 @@ def test_process__ends__writes_what_it_recorded(how: str, expected: list[str]) -
 def _end_the_writer(session: psycopg.Connection) -> None:
     """Cut the connection of this database's writer of traces."""
     session.execute(
-        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+        "SELECT pg_terminate_backend(pid, 120000) FROM pg_stat_activity "
         "WHERE datname = current_database() AND application_name = %s",
         [APPLICATION_NAME],
     )
