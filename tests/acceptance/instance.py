@@ -77,7 +77,7 @@ class Instance:
         if self._process.poll() is None:
             os.kill(self._process.pid, signal.SIGINT)
             try:
-                self._process.communicate(timeout=120)
+                self._process.communicate(timeout=300)
             except subprocess.TimeoutExpired:
                 os.killpg(self._process.pid, signal.SIGKILL)
                 self._process.communicate()
@@ -130,6 +130,7 @@ class Client:
             f"{self._installation.url}/api/v1{path}",
             headers=headers,
             timeout=120,
+            trust_env=False,
             **options,
         )
 

@@ -13,8 +13,6 @@ from registry.embedded.external import check_database
 from tests.deploy.servers import Postgres
 from tests.folders import CHECKOUT
 
-pytestmark = [pytest.mark.timeout(600)]
-
 
 def manage(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(

@@ -23,8 +23,10 @@ import json, sys, threading, time
 from registry.wsgi import application
 from retrieval.encoders import _loaded
 from retrieval.host_copies import copies
-ends = time.monotonic() + 120
-while not copies._open and time.monotonic() < ends:
+ends = time.monotonic() + 240
+def opening():
+    return any(thread.name == "warm-start" for thread in threading.enumerate()) or copies._wanted
+while opening() and time.monotonic() < ends:
     time.sleep(0.05)
 heavy = {"torch", "transformers", "sentence_transformers", "onnx"} & set(sys.modules)
 print(json.dumps([sorted(_loaded), sorted(copies._open), sorted(heavy)]))

@@ -187,10 +187,14 @@ def test_chunk__long_and_monotonous__time_grows_with_length_only(unit):
 
     def seconds(length: int) -> float:
         text = "a" + unit * (length // len(unit)) + "b"
-        started = time.process_time()
+        started = time.thread_time()
         pieces = chunk([Segment(page=None, section=None, text=text)], chunking, encoder)
+        took = time.thread_time() - started
         assert max(len(piece.text) for piece in pieces) <= 4 * 200 + 200
-        return time.process_time() - started
+        return took
 
     # Twenty times the text; a quadratic step anywhere would make it four hundred times the work.
-    assert seconds(_LENGTH) < 60 * max(0.02, seconds(_LENGTH // 20))
+    # The quickest of some: what neighbours on the processor and this process's memory add is not
+    # the algorithm's.
+    least = min(seconds(_LENGTH // 20) for _ in range(3))
+    assert any(seconds(_LENGTH) < 60 * max(0.02, least) for _ in range(3))

@@ -34,9 +34,11 @@ def _make_large(fill: Callable[[KnowledgeBase], None], **values: object) -> Know
     return base
 
 
-def _many_documents(base: KnowledgeBase, words: int = 400) -> None:
-    for number in range(SMALL_DOCUMENTS + 4):
-        builders.add_text(base, f"{number:02}.md", _text(number, words))
+def _many_documents(
+    base: KnowledgeBase, *, words: int = 400, count: int = SMALL_DOCUMENTS + 4
+) -> None:
+    for number in range(count):
+        builders.add_text(base, f"{number:03}.md", _text(number, words))
 
 
 def _one_long_document(base: KnowledgeBase) -> None:
@@ -140,7 +142,8 @@ def test_piece__long_document__lets_other_work_in_between() -> None:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("fill", "chunking"),
-    [(_many_documents, None), (_one_long_document, SHORT)],
+    # So many that they take much longer than this process may be held up
+    [(partial(_many_documents, count=150), None), (_one_long_document, SHORT)],
     ids=["many documents", "one long document"],
 )
 def test_edit__while_the_one_worker_is_at_a_large_build__is_current_before_that_ends(
