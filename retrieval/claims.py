@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, InterfaceError, connection, transaction
 from django.db import Error as DatabaseFailure
 from django.db.models import F, Q
 from django.utils import timezone
@@ -83,7 +83,7 @@ def kept_alive(claim: Claim) -> Iterator[None]:
         try:
             while not done.wait(settings.BUILD_LEASE_SECONDS / 3):
                 claim.extend()
-        except DatabaseError as error:
+        except (DatabaseError, InterfaceError) as error:
             logger.warning("piece.lease_not_extended piece=%s reason=%s", claim.piece_id, error)
         finally:
             connection.close()

@@ -18,7 +18,7 @@ from tests.folders import CHECKOUT
 from tests.servers import INSTANCE as SERVERS
 
 _ADDRESS = re.compile(r"Admin\s+(http://\S+)/admin/")
-_START_SECONDS = 240
+_START_SECONDS = 600
 _OURS = ("DATABASE_", "REDIS_", "BROKER_", "DATA_DIR", "DJANGO_", "PYTEST_", "MODELS_DIR")
 
 

@@ -23,7 +23,7 @@ from registry.embedded.processes import spawn, stop, wait_until
 from registry.embedded.programs import postgres_programs, valkey_programs
 from tests.folders import CHECKOUT
 
-_SECONDS = 120.0
+_SECONDS = 300.0
 
 
 # Below what systems give to those who ask for any port: nobody takes one between two starts.
@@ -97,7 +97,7 @@ class Postgres:
 
     def stop(self) -> None:
         if self._process is not None:
-            stop(self._process, ((signal.SIGINT, 30.0),))
+            stop(self._process, ((signal.SIGINT, 300.0),))
             self._process = None
 
     def connect(

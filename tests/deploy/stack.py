@@ -24,7 +24,7 @@ from tests.folders import CHECKOUT
 
 # As a container is stopped: SIGTERM, time to finish, SIGKILL.
 _STOP = ((signal.SIGTERM, 60.0),)
-_READY_SECONDS = 240.0
+_READY_SECONDS = 600.0
 
 
 class Stack:

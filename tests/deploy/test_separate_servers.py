@@ -29,7 +29,7 @@ from tests.deploy.stack import Stack
 from tests.folders import CHECKOUT
 
 # Starting everything takes its time on a busy machine.
-pytestmark = [pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.timeout(1800)]
 
 _SLUG = "separate"
 _DOCUMENTS = 8

@@ -50,7 +50,7 @@ def shell(code: str) -> tuple[str, ...]:
 
 
 def test_command__nothing_runs__has_a_database_for_its_own_duration(manage, instance):
-    output, errors = manage(*shell(CONNECT)).communicate(timeout=240)
+    output, errors = manage(*shell(CONNECT)).communicate(timeout=600)
 
     assert (output, errors) == ("registry_app\n", "")
     assert working_in(instance.postgres_dir) == []
@@ -58,7 +58,7 @@ def test_command__nothing_runs__has_a_database_for_its_own_duration(manage, inst
 
 def test_command__changes_the_schema__is_the_owner(manage):
     process = manage("migrate", "--plan")
-    output, errors = process.communicate(timeout=240)
+    output, errors = process.communicate(timeout=600)
 
     assert process.returncode == 0, errors
     assert "registry.0001_initial" in output
@@ -73,8 +73,8 @@ def test_command__two_at_once__the_first_waits_for_the_second(manage, instance):
     first.stdin.write("\n")
     first.stdin.flush()
     held_back = not wait_until(lambda: first.poll() is not None, seconds=3)
-    output, errors = second.communicate("\n", timeout=240)
-    first.communicate(timeout=240)
+    output, errors = second.communicate("\n", timeout=600)
+    first.communicate(timeout=600)
 
     assert held_back
     assert (output, errors) == ("still\n", "")
@@ -96,7 +96,7 @@ def test_command__killed__leaves_no_server(manage, instance):
 
 def test_command__fails__leaves_no_server_and_its_own_exit_code(manage, instance):
     process = manage(*shell(f"{CONNECT}\nraise SystemExit(7)"))
-    process.communicate(timeout=240)
+    process.communicate(timeout=600)
 
     assert process.returncode == 7
     assert working_in(instance.postgres_dir) == []
@@ -107,7 +107,7 @@ def test_command__bad_data_dir__one_sentence(manage, folder):
     (folder / "data").write_text("a file")
 
     process = manage("showmigrations")
-    output, errors = process.communicate(timeout=240)
+    output, errors = process.communicate(timeout=600)
 
     assert process.returncode == 1
     assert output == ""
@@ -148,7 +148,7 @@ def test_needs_database__each_kind_of_command__is_known(words, expected):
 def test_backup__of_one_data_folder__is_restored_into_a_new_one(manage, folder):
     def run(*words: str, code: int = 0) -> str:
         process = manage(*words)
-        output, errors = process.communicate(timeout=240)
+        output, errors = process.communicate(timeout=600)
         assert process.returncode == code, errors
         return f"{output}{errors}"
 

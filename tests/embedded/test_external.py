@@ -58,7 +58,7 @@ def serve(folder: Path) -> Iterator[tuple[dict[str, str], Path]]:
         assert wait_until(answers, seconds=240)
         yield address, programs / "share/postgresql/extension/vector.control"
     finally:
-        stop(server, ((signal.SIGINT, 20),))
+        stop(server, ((signal.SIGINT, 300),))
 
 
 def test_check_database__good_server__says_what_it_is():

@@ -20,9 +20,9 @@ from tests.folders import CHECKOUT, passable_folder
 from tests.servers import INSTANCE
 
 # One process runs them all, so that they share one running instance.
-pytestmark = [pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.timeout(1800)]
 
-SECONDS = 240.0
+SECONDS = 600.0
 
 
 class Up:
