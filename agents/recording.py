@@ -77,28 +77,34 @@ def _protected(version: Runnable, context: dict[str, Any]) -> dict[str, Any]:
     return context
 
 
-def is_protected(context: Any, keys: tuple[str, ...]) -> bool:
-    """Say whether a kept context has an HMAC in place of the value at ``keys``."""
+def protected_keys(context: Any, keys: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return as much of ``keys`` as leads to an HMAC in a kept context, None where nothing does."""
     values = [context]
-    for key in keys:
+    for depth, key in enumerate(keys, 1):
         values = [
             value[name]
             for value in values
             if isinstance(value, dict)
             for name in _same_names(value, key)
         ]
-    return any(isinstance(value, dict) and set(value) == {"hmac"} for value in values)
+        if any(isinstance(value, dict) and set(value) == {"hmac"} for value in values):
+            return keys[:depth]
+    return None
 
 
 def _replace(context: dict[str, Any], keys: tuple[str, ...]) -> None:
-    """Replace the value at ``keys`` by its HMAC, without touching the caller's objects."""
+    """Replace the value at ``keys`` by its HMAC, without touching the caller's objects.
+
+    What stands in its way and is no object goes as a whole: a list of customers holds each one's
+    number, though no name leads there.
+    """
     for name in _same_names(context, keys[0]):
         value = context[name]
-        if len(keys) == 1:
-            context[name] = {"hmac": _hmac(value)}
-        elif isinstance(value, dict):
+        if isinstance(value, dict) and len(keys) > 1:
             context[name] = copy = dict(value)
             _replace(copy, keys[1:])
+        elif value is not None or len(keys) == 1:
+            context[name] = {"hmac": _hmac(value)}
 
 
 def _same_names(value: Mapping[str, Any], key: str) -> list[str]:

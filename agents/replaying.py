@@ -16,7 +16,7 @@ from typing import Any
 from agents.drafting import draft_of
 from agents.expressions import TRUE, Decision, Part, context_problems
 from agents.models import Agent, AgentVersion
-from agents.recording import is_protected, kept_problems, overlap
+from agents.recording import kept_problems, overlap, protected_keys
 from agents.resolution import BindingDecision, applicable, decide
 from agents.versions import Runnable, published_from_rows, runnable
 from registry.access import Access
@@ -207,10 +207,11 @@ def _problems(trace: Trace, version: Runnable) -> tuple[Difference | None, bool]
 
 
 def _masked(version: Runnable, context: Any) -> list[tuple[str, ...]]:
+    """Return the names whose values a trace has as HMAC."""
     return [
-        variable.keys
+        keys
         for variable in version.variables
-        if variable.sensitive and is_protected(context, variable.keys)
+        if variable.sensitive and (keys := protected_keys(context, variable.keys))
     ]
 
 
