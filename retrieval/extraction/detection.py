@@ -26,6 +26,8 @@ _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 # Control characters that texts do hold: tab, line ends, form feed, escape (terminal logs, JIS)
 _UNTEXTLIKE = bytes(set(range(32)) - set(b"\t\n\r\v\f\x1a\x1b\b"))
 _UNTEXTLIKE_SHARE = 0.02
+# Bytes that are UTF-8 are so hardly by chance
+_UNTEXTLIKE_IN_UTF8_SHARE = 0.1
 # First bytes of kinds that are often uploaded and never read, with what to do about it
 _REFUSED_SIGNATURES = (
     (b"\x89PNG", "a PNG picture"),
@@ -206,7 +208,17 @@ def _is_text(content: bytes) -> bool:
     if content.startswith(_WIDE_MARKS) or wide_encoding(content) is not None:
         return True
     untextlike = len(content) - len(content.translate(None, _UNTEXTLIKE))
-    return untextlike <= len(content) * _UNTEXTLIKE_SHARE
+    if untextlike <= len(content) * _UNTEXTLIKE_SHARE:
+        return True
+    return untextlike <= len(content) * _UNTEXTLIKE_IN_UTF8_SHARE and _is_utf8(content)
+
+
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _notice(extension: str, claimed: types.MediaType | None, found: str) -> str | None:

@@ -51,6 +51,8 @@ _USUAL_SIGNS = frozenset("’‘“”„«»–—…•€£°©®")
 _SAMPLE = 256 * 1024
 # Of all bytes beyond ASCII, how many may be wrong for the text still to be damaged UTF-8
 _DAMAGED_UTF8_SHARE = 0.05
+# The same where the text says that it is UTF-8: above that it says what is not so
+_DECLARED_UTF8_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +189,8 @@ def _is_text_codec(name: str) -> bool:
 def _guessed(content: bytes, known: str | None) -> Decoded:
     replaced = _decoded(content, "utf-8")
     beyond_ascii = len(content) - len(content.translate(None, bytes(range(128, 256))))
-    if known == "utf-8" or replaced.replaced <= beyond_ascii * _DAMAGED_UTF8_SHARE:
+    share = _DECLARED_UTF8_SHARE if known == "utf-8" else _DAMAGED_UTF8_SHARE
+    if replaced.replaced <= beyond_ascii * share:
         return replaced
     name = detect(content[:_SAMPLE])
     name = _known(name) or "cp1252"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 SIGNATURE = bytes.fromhex("d0cf11e0a1b11ae1")
 _ENTRY = 128
@@ -16,6 +17,7 @@ _NONE = 0xFFFFFFFA
 _ROOT = 0
 _STREAM = 2
 _SMALL_STREAM = 4096
+_SMALL_SECTOR = 64
 
 
 class BrokenOle(Exception):
@@ -60,11 +62,23 @@ class OleFile:
             raise BrokenOle from error
 
     def beginning(self, name: str) -> bytes:
-        """Return up to 512 bytes from the start of a stream at the top; none where it is missing."""
+        """Return some bytes from the start of a stream at the top, 64 or more where it has them.
+
+        None where it is missing.
+        """
         entry = self.streams.get(name.lower())
-        if entry is None or entry.size < _SMALL_STREAM:
+        if entry is None:
             return b""
+        if entry.size < _SMALL_STREAM:
+            return self._small_beginning(entry)
         return next(self._chain(entry.start, self._sector), b"")[:512]
+
+    def _small_beginning(self, entry: _Entry) -> bytes:
+        """Return the first 64 bytes of a small stream: these share the stream of the root."""
+        index, at = divmod(entry.start * _SMALL_SECTOR, self._sector)
+        root = self._chain(self._entries[_ROOT].start, (index + 1) * self._sector)
+        block = next(islice(root, index, None), b"")
+        return block[at : at + min(entry.size, _SMALL_SECTOR)]
 
     def _read_table(self) -> tuple[int, ...]:
         """Return which sector follows which; the header has the places of a table of 7 MB or so."""

@@ -242,12 +242,19 @@ def pdf_stream(content: bytes) -> bytes:
     return b"<</Length %d/Filter/FlateDecode>>stream\n%s\nendstream" % (len(packed), packed)
 
 
-def ole(*streams: str, below: tuple[str, ...] = (), head: bytes = b"") -> bytes:
+def ole(*streams: str, below: tuple[str, ...] = (), head: bytes = b"", size: int = 4096) -> bytes:
     """Return an OLE file with these streams at its top and others in a storage below it.
 
-    Each begins with ``head`` and has 4 KiB.
+    Each begins with ``head``. One of less than 4 KiB must be the only one: it stands inside the
+    stream of the root.
     """
-    sector, size = 512, 4096
+    if size < 4096:
+        content = bytearray(ole(*streams, head=head))
+        root = 2 * 512
+        content[root + 0x74 : root + 0x78] = content[root + 0x80 + 0x74 : root + 0x80 + 0x78]
+        content[root + 0x80 + 0x74 : root + 0x80 + 0x7C] = struct.pack("<IQ", 0, size)[:8]
+        return bytes(content)
+    sector = 512
     names = ["Root Entry", *streams, *(("Storage", *below) if below else ())]
     count = len(names)
     directory_sectors = -(-count * 128 // sector)

@@ -86,12 +86,14 @@ def test_rtf__with_styles_for_headings__has_their_path():
 
 def test_rtf__with_a_table_list_and_note__keeps_their_form():
     [(_, text)] = texts(
-        r"Before{\footnote A note.}.\par"
+        r"Before{\footnote A note.}.{\super\chftn}{\*\footnote\chftn\pard Another.}\par"
         r"{\pntext\'b7\tab}One\par{\listtext 2.\tab}Two\par"
         r"\trowd\pard\intbl a\par b\cell c\cell\row\pard\intbl d\cell e\cell\row\pard After\par"
     )
 
-    assert text == ("Before.\n\nNote: A note.\n\n- One\n2. Two\n\n| a b | c |\n| d | e |\n\nAfter")
+    assert text == (
+        "Before.\n\nNote: A note.\n\nNote: Another.\n\n- One\n2. Two\n\n| a b | c |\n| d | e |\n\nAfter"
+    )
 
 
 def test_rtf__with_comments__leaves_them_out_and_says_so():

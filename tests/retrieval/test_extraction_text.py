@@ -91,6 +91,15 @@ def test_text__whose_encoding_is_a_guess__says_so():
     assert plain(SENTENCES["utf-8"].encode()).notices == ()
 
 
+@pytest.mark.parametrize("encoding", ["cp1252", "cp1256", "koi8-r"])
+def test_page__that_says_it_is_utf8_and_is_not__is_read_by_what_it_is(encoding):
+    sentence = SENTENCES[encoding]
+
+    page = f'<meta charset="utf-8"><p>{sentence}</p>'.encode(encoding)
+
+    assert [s.text for s in read_document(page, "text/html").segments] == [sentence]
+
+
 def test_text__in_damaged_utf8__keeps_the_rest_and_says_so():
     content = ("Größe für Äpfel über Öfen " * 20).encode()[:-3] + "ü".encode()[:1]
 

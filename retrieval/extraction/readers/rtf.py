@@ -63,7 +63,7 @@ _PASSED_OVER = frozenset(
     )
 )
 # Those marked as optional that hold text of the document all the same
-_READ_THOUGH_OPTIONAL = frozenset(("shpinst", "shptxt", "ud", "cs", "listtag"))
+_READ_THOUGH_OPTIONAL = frozenset(("shpinst", "shptxt", "ud", "cs", "listtag", "footnote"))
 _HEADING = re.compile(r"heading (\d)\b", re.I)
 _BODY_LEVEL = 10
 _MOST_GROUPS = 1_000_000
