@@ -325,3 +325,39 @@ def test_html__with_an_article_in_a_table_cell__keeps_its_paragraphs():
 
     assert "Paragraph 0 of an article in a frame of old.\n\nParagraph 1" in text
     assert "|" not in text
+
+
+def test_html__with_cells_that_span__keeps_every_cell_in_its_column():
+    page = (
+        "<table><tr><th rowspan=2>Country<th colspan=2>Days<tr><th>Post<th>Shop"
+        "<tr><td rowspan=2>Germany<td>5<td>2<tr><td>6<td>3<tr><td colspan=3>Others: ask</table>"
+    )
+
+    assert outline(html(page)) == [
+        (
+            None,
+            "| Country | Days |  |\n| --- | --- | --- |\n|  | Post | Shop |\n"
+            "| Germany | 5 | 2 |\n|  | 6 | 3 |\n| Others: ask |  |  |",
+        )
+    ]
+
+
+def test_html__with_spans_beyond_all_bounds__stays_small():
+    rows = "<tr><td colspan=999999999 rowspan=999999999>x<td>y" * 100
+
+    [(_, text)] = outline(html(f"<table>{rows}</table>"))
+
+    assert text.count("x") == 100
+    assert len(text) < 2_000_000
+
+
+def test_html__with_pronunciations_beside_words__keeps_the_words_whole():
+    page = "<p><ruby>返<rp>(</rp><rt>へん</rt>品<rt>ぴん</rt></ruby>できます</p>"
+
+    assert outline(html(page)) == [(None, "返品できます")]
+
+
+def test_html__with_frames__has_what_stands_there_for_those_without():
+    page = "<frameset><frame src=a><noframes><body><h1>Returns</h1><p>Free.</body></noframes>"
+
+    assert outline(html(page)) == [("Returns", "Returns\n\nFree.")]

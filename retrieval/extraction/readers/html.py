@@ -7,7 +7,7 @@ pictures become their text. Tables of data become rows; tables that only lay out
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lxml import etree, html
 from lxml.html import defs
@@ -31,7 +31,7 @@ _FILE_NAME = re.compile(r"\S+\.\w{2,5}")
 _DECLARED_WITHIN = 4096
 _DROPPED = _words(
     "script style template noscript head svg iframe object embed audio video canvas datalist"
-    " select annotation annotation-xml"
+    " select annotation annotation-xml rt rp"
 )
 _MENUS = frozenset(("nav", "menu"))
 _MENU_ROLES = frozenset(("navigation", "search", "menu", "menubar"))
@@ -47,6 +47,8 @@ _INLINE = _words(
 _CELLS = frozenset(("td", "th"))
 # What is longer is an article in a frame
 _LONGEST_CELL = 2_000
+# Pages write 1000 where they mean all; each column costs an empty cell
+_MOST_SPAN = 100
 _LISTS = frozenset(("ul", "ol", "dl"))
 _VERBATIM = frozenset(("pre", "textarea"))
 _SPACE = re.compile(r"[ \t\n\r\f]+")
@@ -139,6 +141,13 @@ class _Writer:
                 walk.skip_subtree()
             elif tag in _HEADINGS or element.get("role") == "heading":
                 self._heading(tag, element)
+                walk.skip_subtree()
+            elif tag == "noframes":
+                # The parser leaves what is in it unread
+                inner = parse(element.text or "")
+                if inner is not None:
+                    self._flush()
+                    self._wrote |= _Writer(self._outline).write(inner)
                 walk.skip_subtree()
             elif tag == "table" and _is_data(element):
                 self._flush()
@@ -286,15 +295,37 @@ def _is_data(table: html.HtmlElement) -> bool:
 
 
 def _table(table: html.HtmlElement, writer: _Writer) -> str:
-    rows = [
-        (row, [writer.visible_text(cell) for cell in row if cell.tag in _CELLS])
-        for row in table.iter("tr")
-        if not (writer.is_left_out("tr", row))
-    ]
-    has_header = bool(rows) and any(cell.tag == "th" for cell in rows[0][0])
+    rows = [row for row in table.iter("tr") if not writer.is_left_out("tr", row)]
+    has_header = bool(rows) and any(cell.tag == "th" for cell in rows[0])
     caption = " ".join(writer.visible_text(part) for part in table.iterchildren("caption"))
-    text = table_text([cells for _, cells in rows], has_header=has_header)
+    text = table_text(list(_grid(rows, writer)), has_header=has_header)
     return "\n".join(part for part in (caption, text, *_strays(table)) if part)
+
+
+def _grid(rows: Sequence[html.HtmlElement], writer: _Writer) -> Iterator[list[str]]:
+    """Yield the rows with empty cells where a cell spans, so that each stands in its column."""
+    # Column → how many further rows a cell above reaches down
+    below: dict[int, int] = {}
+    for row in rows:
+        line: list[str] = []
+        reaching, below = below, {}
+        for cell in row:
+            if cell.tag not in _CELLS:
+                continue
+            while reaching.get(len(line)):
+                line.append("")
+            width, height = _span(cell, "colspan"), _span(cell, "rowspan")
+            for column in range(len(line), len(line) + width):
+                below[column] = height - 1
+            line += [writer.visible_text(cell), *[""] * (width - 1)]
+        for column, count in reaching.items():
+            below[column] = max(below.get(column, 0), count - 1)
+        yield line
+
+
+def _span(cell: html.HtmlElement, name: str) -> int:
+    value = cell.get(name, "1").strip()
+    return max(1, min(int(value), _MOST_SPAN)) if value.isdecimal() and len(value) < 9 else 1
 
 
 def _strays(table: html.HtmlElement) -> Iterator[str]:
