@@ -10,7 +10,7 @@ from fpdf import FPDF
 
 from retrieval.extraction import Extracted, ExtractionFailed, extract
 from retrieval.extraction.reading import read_document
-from tests.retrieval.documents import pdf, raw_pdf
+from tests.retrieval.documents import pdf, pdf_stream, raw_pdf
 
 PDF = "application/pdf"
 LONG = (
@@ -237,3 +237,74 @@ def test_pdf__with_a_word_broken_at_a_line_end__joins_it():
     text = read(pdf(fill)).segments[0].text
 
     assert text == "The booksellers gave themselves a well-known and well-known profit."
+
+
+def test_pdf__with_a_form_of_other_fields__has_what_is_chosen_and_ticked():
+    form = raw_pdf(
+        b"<</Type/Catalog/Pages 2 0 R/AcroForm<</Fields[4 0 R 6 0 R 7 0 R 8 0 R 9 0 R]>>>>",
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 200 200]/Annots[5 0 R 6 0 R 7 0 R 8 0 R 9 0 R]>>",
+        # The value stands with the field, the place with its child
+        b"<</FT/Tx/T(address)/TU(Town)/V(Norwich)/Kids[5 0 R]>>",
+        b"<</Type/Annot/Subtype/Widget/Parent 4 0 R/Rect[0 0 90 20]>>",
+        b"<</Type/Annot/Subtype/Widget/FT/Ch/Ff 131072/T(land)/V(DE)/Opt[[(DE)(Germany)]"
+        b"[(FR)(France)]]/Rect[0 0 9 9]>>",
+        b"<</Type/Annot/Subtype/Widget/FT/Ch/Ff 2097152/T(form[0].lang[0])/V[(en)(fr)]"
+        b"/Opt[(en)(de)(fr)]/Rect[0 0 9 9]>>",
+        b"<</Type/Annot/Subtype/Widget/FT/Btn/T(terms)/TU(Accepts the terms)/V/Yes/AS/Yes"
+        b"/AP<</N<</Yes 10 0 R/Off 10 0 R>>>>/Rect[0 0 9 9]>>",
+        b"<</Type/Annot/Subtype/Widget/FT/Btn/T(news)/V/Off/AS/Off"
+        b"/AP<</N<</Yes 10 0 R/Off 10 0 R>>>>/Rect[0 0 9 9]>>",
+        b"<</Type/XObject/Subtype/Form/BBox[0 0 9 9]/Length 0>>stream\n\nendstream",
+    )
+
+    assert [s.text for s in read(form).segments] == [
+        "Town: Norwich\nland: Germany\nlang: en\nlang: fr\nAccepts the terms: Yes"
+    ]
+
+
+def test_pdf__with_files_inside__names_them():
+    def fill(document):
+        some_words(document)
+        for number in range(7):
+            document.embed_file(bytes=b"x", basename=f"prices-{number}.csv")
+
+    [notice] = read(pdf(fill)).notices
+
+    assert "'prices-0.csv'" in notice
+    assert "2 more" in notice
+
+
+def test_pdf__with_letters_that_it_does_not_name__says_that_the_page_has_no_text():
+    content = raw_pdf(
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 200 200]/Contents 4 0 R"
+        b"/Resources<</Font<</F 5 0 R>>>>>>",
+        pdf_stream(b"BT /F 20 Tf 20 100 Td <00010002000300040005> Tj ET"),
+        b"<</Type/Font/Subtype/Type0/BaseFont/X/Encoding/Identity-H/DescendantFonts[6 0 R]>>",
+        b"<</Type/Font/Subtype/CIDFontType2/BaseFont/X/DW 500"
+        b"/CIDSystemInfo<</Registry(Adobe)/Ordering(Identity)/Supplement 0>>>>",
+    )
+
+    with pytest.raises(ExtractionFailed) as failure:
+        read(content)
+
+    assert failure.value.sentence == "No text on page 1: scanned?"
+
+
+def test_pdf__with_a_word_across_the_page__does_not_take_it_for_a_heading():
+    def fill(document):
+        document.add_page()
+        document.multi_cell(0, 6, LONG * 3, new_x="LMARGIN", new_y="NEXT")
+        with document.rotation(45, x=60, y=160):
+            document.set_font_size(60)
+            document.text(60, 160, "DRAFT")
+        document.set_font_size(11)
+        document.set_y(200)
+        document.multi_cell(0, 6, LONG)
+
+    result = read(pdf(fill))
+
+    assert {segment.section for segment in result.segments} == {None}
+    assert "DRAFT" in result.segments[0].text

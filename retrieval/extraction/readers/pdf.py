@@ -25,6 +25,7 @@ from retrieval.extraction.results import Damaged, PasswordRequired, TextTooLarge
 
 _MOST_PAGES = 20_000
 _MOST_BOOKMARKS = 5_000
+_NAMED_ATTACHMENTS = 5
 _DEEPEST_BOOKMARK = 8
 # What a file with pages must hold, in the open or inside a stream of objects
 _PAGE = re.compile(rb"/Type\s*/Page\b|/ObjStm\b")
@@ -41,6 +42,8 @@ class _Bookmark:
 def read_pdf(content: bytes, reading: Reading) -> None:
     """Read a PDF file; pages without text and pages that cannot be read become notices."""
     document = _open(content)
+    # Before any page is loaded
+    document.init_forms()
     count = len(document)
     if count > _MOST_PAGES:
         raise TextTooLarge(
@@ -49,6 +52,7 @@ def read_pdf(content: bytes, reading: Reading) -> None:
     pages = [read_page(document, number) for number in range(count)]
     _check(pages, content, reading)
     reading.pages = count
+    reading.notices.extend(filter(None, [_attachments(document)]))
     recognised = _recognise(document, pages, reading)
     bookmarks = _bookmarks(document, count)
     texts = _with_joined_words([page.lines if page else () for page in pages])
@@ -71,6 +75,24 @@ def _open(content: bytes) -> pypdfium2.PdfDocument:
         if raw.FPDF_GetLastError() == raw.FPDF_ERR_PASSWORD or "password" in str(error).lower():
             raise PasswordRequired from error
         raise Damaged("The PDF file is damaged: it cannot be opened.") from error
+
+
+def _attachments(document: pypdfium2.PdfDocument) -> str:
+    """Return a notice that names the files inside of the document, "" without any."""
+    count = document.count_attachments()
+    names = [_attachment_name(document, number) for number in range(min(count, _NAMED_ATTACHMENTS))]
+    if count > len(names):
+        names.append(f"{count - len(names)} more")
+    if not names:
+        return ""
+    return f"Files inside of the document were not read, upload them by themselves: {', '.join(names)}."
+
+
+def _attachment_name(document: pypdfium2.PdfDocument, number: int) -> str:
+    try:
+        return repr(document.get_attachment(number).get_name())
+    except pypdfium2.PdfiumError:
+        return "one without a name"
 
 
 def _bookmarks(document: pypdfium2.PdfDocument, count: int) -> dict[int, list[_Bookmark]]:

@@ -40,6 +40,7 @@ class Line:
 
     A line with broken hyphens runs over several, hence two heights of the base line. Of a line
     that runs from right to left the places are mirrored, so that it too begins at its ``left``.
+    Words that run across the page ("DRAFT") have no height.
     """
 
     text: str

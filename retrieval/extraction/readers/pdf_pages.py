@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import pypdfium2  # type: ignore[import-untyped]
 from pypdfium2 import raw
 
-from retrieval.extraction.readers.pdf_layout import Line
+from retrieval.extraction.normalisation import normalise
+from retrieval.extraction.readers.pdf_forms import filled_in
+from retrieval.extraction.readers.pdf_layout import BROKEN_HYPHEN, Line
 
 _ALEFS = "اأإآٱ"
 _LAM = "ل"
@@ -19,9 +21,10 @@ _ARABIC = re.compile("[\u0600-\u06ff\ufb50-\ufdff\ufe70-\ufefc]")
 _REVERSED_LIGATURE = re.compile(f"[{_ALEFS}]{_LAM}")
 # The bidirectional order of a line loses the space where Latin ends and Arabic goes on
 _LOST_SPACE = re.compile("(?<=[A-Za-z])(?=[\u0621-\u064a])")
-_MOST_ANNOTATIONS = 2000
 _PICTURE_SCALE = 200 / 72
 _MOST_PIXELS = 25_000_000
+# In quarters of a turn
+_SLANTED = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +47,8 @@ def read_page(document: pypdfium2.PdfDocument, number: int) -> Page | None:
     try:
         text = text_page.get_text_range() if text_page.count_chars() else ""
         is_blank = raw.FPDFPage_CountObjects(page) == 0
-        lines = tuple(_lines(text_page, text, quarter))
-        return Page(lines=lines, fields=tuple(_fields(page)), is_blank=is_blank)
+        lines = tuple(_lines(text_page, text, quarter)) if _is_readable(text) else ()
+        return Page(lines=lines, fields=tuple(filled_in(page)), is_blank=is_blank)
     finally:
         text_page.close()
         page.close()
@@ -93,9 +96,16 @@ def _lines(text_page: pypdfium2.PdfTextPage, text: str, quarter: int) -> Iterato
         at += len(line) + 2
 
 
+def _is_readable(text: str) -> bool:
+    """Tell letters from the mere numbers of glyphs in fonts that do not say what they show."""
+    return text.isprintable() or bool(normalise(text.replace(BROKEN_HYPHEN, "")))
+
+
 def _line(text_page: pypdfium2.PdfTextPage, text: str, span: tuple[int, int], quarter: int) -> Line:
     left, first_base = _turned(_origin(text_page, span[0]), quarter)
     right, last_base = _turned(_origin(text_page, span[1]), quarter)
+    quarters = 2 * raw.FPDFText_GetCharAngle(text_page, span[0]) / math.pi
+    is_slanted = abs(quarters - round(quarters)) > _SLANTED
     x0, y0, x1, y1 = text_page.get_charbox(span[0], loose=True)
     if right < left:
         left, right = -left, -right
@@ -105,7 +115,7 @@ def _line(text_page: pypdfium2.PdfTextPage, text: str, span: tuple[int, int], qu
         right=right,
         first_base=first_base,
         last_base=last_base,
-        height=abs(x1 - x0) if quarter % 2 else abs(y1 - y0),
+        height=0.0 if is_slanted else abs(x1 - x0) if quarter % 2 else abs(y1 - y0),
     )
 
 
@@ -133,32 +143,3 @@ def _with_ligatures_in_order(text_page: pypdfium2.PdfTextPage, text: str) -> str
         if _origin(text_page, at) == _origin(text_page, at + 1):
             characters[at], characters[at + 1] = characters[at + 1], characters[at]
     return "".join(characters)
-
-
-def _fields(page: pypdfium2.PdfPage) -> Iterator[str]:
-    """Yield "label: value" of the text fields that are filled in."""
-    for index in range(min(raw.FPDFPage_GetAnnotCount(page), _MOST_ANNOTATIONS)):
-        annotation = raw.FPDFPage_GetAnnot(page, index)
-        if not annotation:
-            continue
-        try:
-            kind = raw.FPDFAnnot_GetSubtype(annotation)
-            if kind == raw.FPDF_ANNOT_WIDGET and _string(annotation, b"FT") in ("", "Tx", "Ch"):
-                value = _string(annotation, b"V").strip()
-                label = (_string(annotation, b"TU") or _string(annotation, b"T")).strip()
-                if value and value != "Off":
-                    yield f"{label}: {value}" if label else value
-            elif kind == raw.FPDF_ANNOT_FREETEXT:
-                yield from filter(None, [_string(annotation, b"Contents").strip()])
-        finally:
-            raw.FPDFPage_CloseAnnot(annotation)
-
-
-def _string(annotation: object, key: bytes) -> str:
-    length = raw.FPDFAnnot_GetStringValue(annotation, key, None, 0)
-    if length <= 2:
-        return ""
-    buffer = ctypes.create_string_buffer(length)
-    pointer = ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR))
-    raw.FPDFAnnot_GetStringValue(annotation, key, pointer, length)
-    return buffer.raw[: length - 2].decode("utf-16-le", "replace")
