@@ -73,5 +73,5 @@ SUPPORTED = {
     )
 }
 # Those that the extraction library reads; our own readers read the rest
-READ_BY_LIBRARY = frozenset((XLSX, XLSB, XLS, ODS, DOC))
+READ_BY_LIBRARY = frozenset((XLSB, XLS, DOC))
 BY_EXTENSION = {extension: kind for kind in SUPPORTED.values() for extension in kind.extensions}

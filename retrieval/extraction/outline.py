@@ -31,6 +31,11 @@ class Outline:
         return not (self._segments or self._headings or self._blocks)
 
     @property
+    def left(self) -> int:
+        """How many characters can still be written."""
+        return self._left
+
+    @property
     def path(self) -> tuple[str, ...]:
         """The headings that the next block stands under."""
         return tuple(title for _, title in self._path)

@@ -28,6 +28,7 @@ from retrieval.extraction.readers import (
     slides,
     text,
     word,
+    workbook,
 )
 from retrieval.extraction.results import (
     Damaged,
@@ -73,8 +74,10 @@ _READERS: dict[str, Reader] = {
     types.EPUB: epub.read_epub,
     types.DOCX: word.read_word,
     types.PPTX: slides.read_slides,
+    types.XLSX: workbook.read_workbook,
     types.ODT: opendocument.read_text,
     types.ODP: opendocument.read_slides,
+    types.ODS: opendocument.read_sheets,
 }
 
 

@@ -96,6 +96,81 @@ def test_word__with_changes_boxes_and_notes__keeps_what_a_reader_sees():
     ]
 
 
+def test_word__with_wide_cells_boxes_and_deleted_rows_in_a_table__keeps_the_columns():
+    def cell(text: str, properties: str = "", inside: str = "") -> str:
+        return (
+            f"<w:tc><w:tcPr>{properties}</w:tcPr><w:p><w:r><w:t>{text}</w:t>{inside}</w:r></w:p>"
+            "</w:tc>"
+        )
+
+    wide = '<w:gridSpan w:val="2"/>'
+    box = (
+        "<w:pict><w:txbxContent><w:p><w:r><w:t>in a box</w:t></w:r></w:p></w:txbxContent></w:pict>"
+    )
+    body = (
+        "<w:tbl>"
+        f"<w:tr>{cell('Plan', wide)}{cell('Price')}</w:tr>"
+        f"<w:tr><w:trPr><w:gridBefore w:val='1'/></w:trPr>{cell('a')}{cell('5', '', box)}</w:tr>"
+        f"<w:tr>{cell('b')}{cell('c')}{cell('6')}</w:tr>"
+        f"<w:tr><w:trPr><w:del/></w:trPr>{cell('gone')}{cell('gone')}{cell('gone')}</w:tr>"
+        "</w:tbl>"
+    )
+
+    assert outline(read("a.docx", documents.word_xml(body))) == [
+        (None, "| Plan |  | Price |\n|  | a | 5 in a box |\n| b | c | 6 |")
+    ]
+
+
+def test_word__with_an_author_in_the_style_of_the_title__keeps_the_title_on_top():
+    def fill(document):
+        for name in ("Author", "Date"):
+            style = document.styles.add_style(name, 1)
+            style.base_style = document.styles["Title"]
+        document.add_heading("Handbook", level=0)
+        document.add_paragraph("A. Writer", style="Author")
+        document.add_heading("Refunds", level=1)
+        document.add_paragraph("Money.")
+
+    assert outline(read("a.docx", documents.word(fill))) == [
+        ("Handbook", "Handbook\n\nA. Writer"),
+        ("Handbook > Refunds", "Refunds\n\nMoney."),
+    ]
+
+
+def test_word__with_a_chart_and_a_diagram__has_what_they_say():
+    content = documents.word_xml(
+        '<w:p><w:r><w:drawing><c:chart xmlns:c="c" id="r1"/></w:drawing></w:r></w:p>'
+        '<w:p><w:r><w:t>Then:</w:t><w:drawing><d:relIds xmlns:d="d" dm="r2"/></w:drawing></w:r></w:p>',
+        **{
+            "word/_rels/document.xml.rels": documents.relations(
+                ("chart", "charts/chart1.xml"),
+                ("diagramData", "diagrams/data1.xml"),
+                ("comments", "comments.xml"),
+            ),
+            "word/comments.xml": "<comments/>",
+            "word/charts/chart1.xml": (
+                "<chart><title><p><r><t>Sales</t></r></p></title><ser><tx><v>Post</v></tx>"
+                "<cat><v>2023</v><v>2024</v></cat><val><v>4</v><v>4.4000000000000004</v></val></ser>"
+                "</chart>"
+            ),
+            "word/diagrams/data1.xml": (
+                "<dataModel><p><r><t>Pack</t></r></p><p><r><t>Send</t></r></p></dataModel>"
+            ),
+        },
+    )
+
+    result = read("a.docx", content)
+
+    assert outline(result) == [
+        (
+            None,
+            "Sales\n|  | 2023 | 2024 |\n| --- | --- | --- |\n| Post | 4 | 4.4 |\n\n"
+            "Then:\n\nPack\nSend",
+        )
+    ]
+    assert result.notices == ()
+
+
 def test_word__whose_xml_asks_for_a_file_of_the_server__does_not_get_it(tmp_path):
     secret = tmp_path / "secret.txt"
     secret.write_text("of the server")
@@ -180,6 +255,50 @@ def test_opendocument_text__with_headings__has_their_path_as_section():
     ]
 
 
+def test_opendocument_text__with_a_title_and_comments__has_the_title_on_top_and_no_comments():
+    comment = "<office:annotation><text:p>a remark</text:p></office:annotation>"
+    body = (
+        '<text:p text:style-name="Title">Handbook</text:p><text:h>Refunds</text:h>'
+        f"<table:table><table:table-row><table:table-cell><text:p>x{comment}</text:p>"
+        "</table:table-cell><table:table-cell><text:p>y</text:p></table:table-cell>"
+        "</table:table-row></table:table>"
+    )
+
+    assert outline(read("a.odt", documents.opendocument("text", body))) == [
+        ("Handbook > Refunds", "Handbook\n\nRefunds\n\n| x | y |")
+    ]
+
+
+def test_opendocument_sheets__with_formats__have_what_the_cells_show():
+    def row(*cells: str, repeated: int = 1) -> str:
+        return (
+            f'<table:table-row table:number-rows-repeated="{repeated}">{"".join(cells)}'
+            "</table:table-row>"
+        )
+
+    def cell(shown: str, value: str = "", more: str = "") -> str:
+        text = f"<text:p>{shown}</text:p>" if shown else ""
+        return f'<table:table-cell office:value="{value}" {more}>{text}</table:table-cell>'
+
+    empty = '<table:table-cell table:number-columns-repeated="16384"/>'
+    body = (
+        '<table:table table:name="Rates">'
+        + row(empty, repeated=1_000_000)
+        + row("<table:table-cell/>", cell("Land"), cell("VAT"), empty)
+        + row("<table:table-cell/>", cell("Belgien"), cell("21 %", "0.21"), cell("", "7"))
+        + row("<table:table-cell/>", cell("Alle"), "<table:covered-table-cell/>", cell("1.234,50"))
+        + '</table:table><table:table table:name="Empty"/>'
+        + '<table:table table:name="Twice">'
+        + row(cell("x", more='table:number-columns-repeated="2"'), repeated=2)
+        + "</table:table>"
+    )
+
+    assert outline(read("a.ods", documents.opendocument("spreadsheet", body))) == [
+        ("Rates", "Land\tVAT\nBelgien\t21 %\t7\nAlle\t\t1.234,50"),
+        ("Twice", "x\tx\nx\tx"),
+    ]
+
+
 def test_opendocument_slides__with_notes__have_page_title_and_notes():
     body = (
         '<draw:page><draw:frame presentation:class="title"><draw:text-box><text:p>Refunds</text:p>'
@@ -227,6 +346,39 @@ def test_mail__in_html_with_attachments__is_read_with_what_is_text():
         ("Refund > Inner", "Inner\n\nforwarded"),
     ]
     assert result.notices == ("The attachment 'p.png' was not read: upload it by itself.",)
+
+
+def test_mail__with_several_texts__has_all_that_a_reader_is_shown():
+    alternative = (
+        b"Content-Type: multipart/alternative; boundary=%b\n\n"
+        b"--%b\nContent-Type: text/plain\n\n%s\n"
+        b"--%b\nContent-Type: text/html\n\n<p>the same in HTML\n--%b--\n"
+    )
+    content = (
+        b"Subject: Returns\nContent-Type: multipart/mixed; boundary=m\n\n"
+        b"--m\n" + alternative % (b"a", b"a", b"Hello.", b"a", b"a") + b"--m\n"
+        b"Content-Type: message/rfc822\n\nSubject: Inner\n\nforwarded\n"
+        b"--m\nContent-Type: text/html\n\n<h1>Offer</h1><p>Ten percent.\n"
+        b"--m\n" + alternative % (b"c", b"c", b"More words.", b"c", b"c") + b"--m\n"
+        b"Content-Type: text/plain\n\nSent to the list.\n"
+        b"--m\nContent-Type: text/calendar\n\nBEGIN:VCALENDAR\n--m--\n"
+    )
+
+    assert outline(read("a.eml", content)) == [
+        ("Returns", "Returns\n\nHello."),
+        ("Returns > Inner", "Inner\n\nforwarded"),
+        ("Returns > Offer", "Offer\n\nTen percent."),
+        ("Returns", "More words.\n\nSent to the list."),
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "koi8-r"])
+def test_mail__with_bare_letters_in_its_head__has_them_right(encoding):
+    subject = "Возврат товара" if encoding == "koi8-r" else "Rückgabe größerer Geräte"
+
+    content = f"Subject: {subject}\n\nBody\n".encode(encoding)
+
+    assert outline(read("a.eml", content)) == [(subject, f"{subject}\n\nBody")]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])

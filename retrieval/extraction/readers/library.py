@@ -1,4 +1,4 @@
-"""Old and rare formats, read by kreuzberg: Word 97, and spreadsheets of every kind.
+"""Old and rare formats, read by kreuzberg: Word 97, Excel 97 and binary workbooks.
 
 The one importer of kreuzberg, which gives the headings, paragraphs and tables of rich text and
 the cells of spreadsheets.
@@ -19,7 +19,8 @@ from retrieval.extraction.archives import SIGNATURE, Archive, BrokenArchive
 from retrieval.extraction.ocr import Ocr
 from retrieval.extraction.outline import Outline
 from retrieval.extraction.reader import Reading
-from retrieval.extraction.results import Damaged, PasswordRequired, TextTooLarge
+from retrieval.extraction.readers.workbook import check_size
+from retrieval.extraction.results import Damaged, PasswordRequired
 from retrieval.extraction.tables import spreadsheet_text, table_text
 
 # How Word 97 notes where a link leads, and what it counts
@@ -27,8 +28,7 @@ _FIELD_CODE = re.compile(
     r'\bHYPERLINK(?: \\[a-z])? "[^"\n]*"(?: \\[a-z] "[^"\n]*")*|\bSEQ \w+ \\\* [A-Z]+ '
 )
 _PASSWORD = re.compile(r"password|encrypt", re.I)
-_SHEETS = (types.XLSX, types.XLSB, types.XLS, types.ODS)
-_MOST_SHEET_BYTES = 160 * 1024 * 1024
+_SHEETS = (types.XLSB, types.XLS)
 # What a date without a time, and a time without a date, look like
 _MIDNIGHT = re.compile(r"^(\d{4}-\d\d-\d\d) 00:00:00$")
 _NO_DATE = re.compile(r"^(?:1899-12-3[01]|1904-01-01) (\d\d:\d\d:\d\d)$")
@@ -113,14 +113,10 @@ def _extract(media_type: str, content: bytes) -> kreuzberg.ExtractionResult:
 
 def _check_size(content: bytes) -> None:
     try:
-        size = Archive(content).whole_size
+        archive = Archive(content)
     except BrokenArchive as error:
         raise Damaged(f"The document cannot be opened: {error}.") from error
-    if size > _MOST_SHEET_BYTES:
-        raise TextTooLarge(
-            f"The workbook unfolds to more than the {_MOST_SHEET_BYTES // 1024**2} MiB that are "
-            "read: split it, or save the sheets that matter as CSV."
-        )
+    check_size(archive)
 
 
 def _cell(text: str) -> str:

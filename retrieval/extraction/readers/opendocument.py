@@ -1,4 +1,4 @@
-"""OpenDocument texts and presentations, as LibreOffice writes them."""
+"""OpenDocument texts, presentations and spreadsheets, as LibreOffice writes them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from retrieval.extraction.outline import Outline
 from retrieval.extraction.reader import Reading
 from retrieval.extraction.readers import xml
 from retrieval.extraction.readers.slides import NOTES
+from retrieval.extraction.readers.workbook import MOST_BYTES, check_size
 from retrieval.extraction.readers.xml import Element
 from retrieval.extraction.results import Damaged, PasswordRequired
 from retrieval.extraction.tables import table_text
@@ -32,6 +33,9 @@ _SKIPPED = frozenset(
 )
 _MOST_SPACES = 100
 _MOST_COLUMNS = 1000
+_CELLS = ("table-cell", "covered-table-cell")
+# Of a row that is said to stand there a million times
+_MOST_REPEATED = 1000
 
 
 def read_text(content: bytes, reading: Reading) -> None:
@@ -67,6 +71,40 @@ def read_slides(content: bytes, reading: Reading) -> None:
     reading.pages = pages
 
 
+def read_sheets(content: bytes, reading: Reading) -> None:
+    """Read a spreadsheet: a section for each sheet, its rows as lines of what the cells show."""
+    archive = _open(content)
+    check_size(archive)
+    outline = reading.outline
+    lines: list[str] = []
+    size = 0
+    content_part = archive.read(_CONTENT, most=MOST_BYTES)
+    for element in xml.ended(content_part, ("table-row", "table"), _CONTENT):
+        if xml.name(element) == "table-row":
+            count = min(_count(element, "number-rows-repeated"), _MOST_REPEATED)
+            line = "\t".join(_sheet_row(element)).rstrip("\t")
+            lines += [line] * count if line else []
+            size += count * len(line)
+        if xml.name(element) == "table" or size > outline.left:
+            outline.leave(1)
+            outline.heading(1, xml.attribute(_sheet_of(element), "name") or "", shown=False)
+            indent = min((len(line) - len(line.lstrip("\t")) for line in lines), default=0)
+            outline.block("\n".join(line[indent:] for line in lines))
+            lines, size = [], 0
+
+
+def _sheet_of(element: Element) -> Element:
+    return next(iter(element.iterancestors("{*}table")), element)
+
+
+def _sheet_row(row: Element) -> Iterator[str]:
+    for cell in row:
+        if xml.name(cell) in _CELLS:
+            shown = " ".join(_paragraphs(cell)) or xml.attribute(cell, "value") or ""
+            count = min(_count(cell, "number-columns-repeated"), _MOST_COLUMNS)
+            yield from [" ".join(shown.split())] * count
+
+
 def _open(content: bytes) -> Archive:
     try:
         archive = Archive(content)
@@ -85,6 +123,9 @@ def _write(element: Element, outline: Outline, depth: int) -> None:
     if kind == "h":
         level = xml.attribute(element, "outline-level") or "1"
         outline.heading(int(level) if level.isdecimal() else 1, _text(element))
+        _write_inside(element, outline, depth)
+    elif kind == "p" and xml.attribute(element, "style-name") == "Title":
+        outline.heading(0, _text(element))
         _write_inside(element, outline, depth)
     elif kind == "p":
         outline.block(_text(element))
@@ -125,16 +166,20 @@ def _table(table: Element) -> str:
     for row in _rows(table):
         cells: list[str] = []
         for cell in row:
-            if xml.name(cell) not in ("table-cell", "covered-table-cell"):
+            if xml.name(cell) not in _CELLS:
                 continue
             text = " ".join(_paragraphs(cell))
-            repeated = xml.attribute(cell, "number-columns-repeated") or "1"
-            count = int(repeated) if repeated.isdecimal() and len(repeated) < 6 else 1
-            cells += [text] * min(count, _MOST_COLUMNS)
+            cells += [text] * min(_count(cell, "number-columns-repeated"), _MOST_COLUMNS)
         rows.append(cells)
         parent = row.getparent()
         headers += parent is not None and xml.name(parent) == "table-header-rows"
     return table_text(rows, has_header=headers > 0)
+
+
+def _count(element: Element, name: str) -> int:
+    """Return how often a row or cell stands there."""
+    repeated = xml.attribute(element, name) or "1"
+    return int(repeated) if repeated.isdecimal() and len(repeated) < 9 else 1
 
 
 def _rows(element: Element) -> Iterator[Element]:
@@ -147,11 +192,13 @@ def _rows(element: Element) -> Iterator[Element]:
 
 
 def _paragraphs(element: Element) -> Iterator[str]:
-    for part in element.iter():
-        if xml.name(part) in ("p", "h"):
-            text = _text(part)
-            if text.strip():
-                yield text
+    for part in element:
+        kind = xml.name(part)
+        if kind in _SKIPPED:
+            continue
+        if kind in ("p", "h") and (text := _text(part)).strip():
+            yield text
+        yield from _paragraphs(part)
 
 
 def _text(element: Element) -> str:

@@ -13,6 +13,7 @@ from retrieval.extraction.archives import MOST_PART_BYTES, Archive, BrokenArchiv
 from retrieval.extraction.outline import Outline
 from retrieval.extraction.reader import Reading
 from retrieval.extraction.readers import html, mail, xml
+from retrieval.extraction.readers.drawings import drawn_texts
 from retrieval.extraction.readers.text import decoded_text
 from retrieval.extraction.readers.xml import Element
 from retrieval.extraction.results import Damaged
@@ -21,6 +22,8 @@ from retrieval.extraction.tables import table_text
 _HEADING_STYLE = re.compile(r"heading (\d)")
 _TITLE_LEVEL = 0
 _BODY_LEVEL = 9
+# Styles that look like the title and name something else
+_BESIDE_TITLE = ("subtitle", "author", "date", "abstract", "affiliation")
 _SKIPPED = frozenset(
     ("del", "moveFrom", "Fallback", "instrText", "delText", "rt", "pPr", "rPr", "tblPr", "trPr")
 )
@@ -33,6 +36,8 @@ _CHARACTERS = {
     "softHyphen": "",
 }
 _OFF = ("0", "false", "off")
+# Word has 63 columns
+_MOST_SPAN = 100
 
 
 def read_word(content: bytes, reading: Reading) -> None:
@@ -53,7 +58,7 @@ def read_word(content: bytes, reading: Reading) -> None:
     for child in xml.children_of(archive.read(part, most=2 * MOST_PART_BYTES), "body", part):
         writer.write(child)
     writer.end()
-    if "comments" in related:
+    if _has_comments(archive, related.get("comments", "")):
         reading.notices.append("The document has review comments; they were left out.")
 
 
@@ -62,6 +67,13 @@ def _main_part(archive: Archive) -> str:
         if kind == "officeDocument":
             return name
     return "word/document.xml"
+
+
+def _has_comments(archive: Archive, part: str) -> bool:
+    content = archive.find(part) if part else None
+    return content is not None and any(
+        xml.name(child) == "comment" for child in xml.parse(content, part)
+    )
 
 
 def _style_levels(archive: Archive, part: str) -> dict[str, int | None]:
@@ -82,6 +94,8 @@ def _style_levels(archive: Archive, part: str) -> dict[str, int | None]:
             own[key] = int(heading[1])
         elif title == "title":
             own[key] = _TITLE_LEVEL
+        elif title in _BESIDE_TITLE:
+            own[key] = _BODY_LEVEL + 1
         elif re.fullmatch(r"toc \d", title):
             own[key] = None
         elif level is not None and level.isdecimal():
@@ -113,7 +127,7 @@ def _notes(archive: Archive, related: dict[str, str]) -> Iterator[tuple[tuple[st
 
 
 class _Foreign:
-    """Parts in other formats that stand in the document: HTML, a saved web page, plain text."""
+    """Parts of other kinds that stand in the document: HTML, saved web pages, charts, diagrams."""
 
     def __init__(
         self, archive: Archive, relations: dict[str, tuple[str, str]], reading: Reading
@@ -121,6 +135,10 @@ class _Foreign:
         self._archive = archive
         self._relations = relations
         self._reading = reading
+
+    def drawn_texts(self, element: Element) -> Iterator[str]:
+        """Yield the text of the charts and diagrams in a paragraph."""
+        return drawn_texts(self._archive, element, self._relations)
 
     def write(self, chunk: Element) -> None:
         """Write the part that an ``altChunk`` refers to; one of another format is named."""
@@ -190,14 +208,16 @@ class _Writer:
             self.end()
             self._outline.block(text)
         boxes = list(_boxes(paragraph))
-        notes = list(self._notes_of(paragraph))
-        if boxes or notes:
+        # Those in boxes come with their paragraphs
+        further = [] if boxes else list(self._foreign.drawn_texts(paragraph))
+        further += self._notes_of(paragraph)
+        if boxes or further:
             self.end()
         for box in boxes:
             for child in box:
                 self.write(child)
-        for note in notes:
-            self._outline.block(note)
+        for text in further:
+            self._outline.block(text)
 
     def _level(self, paragraph: Element) -> int | None:
         own = _value(xml.first(paragraph, "pPr", "outlineLvl"))
@@ -222,12 +242,12 @@ class _Writer:
                     self.write(child)
                 self.end()
             return
-        rows = list(_named(table, "tr"))
-        cells = [[_cell_text(cell) for cell in _named(row, "tc")] for row in rows]
+        rows = [row for row in _named(table, "tr") if xml.first(row, "trPr", "del") is None]
+        cells = [list(_row(row)) for row in rows]
         header = len(rows) > 1 and xml.first(rows[0], "trPr", "tblHeader") is not None
         self._outline.block(table_text(cells, has_header=header))
-        for note in self._notes_of(table):
-            self._outline.block(note)
+        for text in (*self._foreign.drawn_texts(table), *self._notes_of(table)):
+            self._outline.block(text)
 
 
 def _is_layout(table: Element) -> bool:
@@ -236,11 +256,25 @@ def _is_layout(table: Element) -> bool:
     return len(cells) == 1
 
 
+def _row(row: Element) -> Iterator[str]:
+    """Yield the cells of a row, empty ones where a cell is wider than a column."""
+    yield from [""] * _count(xml.first(row, "trPr", "gridBefore"))
+    for cell in _named(row, "tc"):
+        yield _cell_text(cell)
+        yield from [""] * (_count(xml.first(cell, "tcPr", "gridSpan")) - 1)
+
+
+def _count(element: Element | None) -> int:
+    value = _value(element) or "0"
+    return min(int(value), _MOST_SPAN) if value.isdecimal() else 0
+
+
 def _cell_text(cell: Element) -> str:
     parts = []
     for child in _blocks(cell):
         if xml.name(child) == "p":
             parts.append(_text(child))
+            parts += [_cell_text(box) for box in _boxes(child)]
         else:
             rows = [
                 " ".join(_cell_text(part) for part in _named(row, "tc"))

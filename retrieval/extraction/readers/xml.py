@@ -16,6 +16,9 @@ from retrieval.extraction.results import Damaged, TextTooLarge
 
 Element: TypeAlias = etree._Element
 
+# How many elements of a list stay before they are dropped together
+_KEPT = 100
+
 
 def parse(content: bytes, part: str) -> Element:
     """Return the root of an XML part. Raises Damaged, naming the part."""
@@ -66,6 +69,31 @@ def children_of(content: bytes, parent: str, part: str) -> Iterator[Element]:
         raise _failure(error, part) from error
 
 
+def ended(content: bytes, wanted: tuple[str, ...], part: str) -> Iterator[Element]:
+    """Yield every element of these names when it is whole; few are kept after it.
+
+    Raises Damaged, naming the part, where its XML breaks off.
+    """
+    walk = etree.iterparse(
+        io.BytesIO(content),
+        events=("end",),
+        tag=[f"{{*}}{one}" for one in wanted],
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        remove_comments=True,
+        remove_pis=True,
+        huge_tree=False,
+    )
+    try:
+        for number, (_, element) in enumerate(walk, start=1):
+            yield element
+            if number % _KEPT == 0 and (parent := element.getparent()) is not None:
+                del parent[:-1]
+    except etree.XMLSyntaxError as error:
+        raise _failure(error, part) from error
+
+
 def name(element: Element) -> str:
     """Return an element's name without its namespace; "" for comments and the like."""
     return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
@@ -77,6 +105,12 @@ def attribute(element: Element, wanted: str) -> str | None:
         if str(key).rpartition("}")[2] == wanted:
             return str(value)
     return None
+
+
+def qualified(element: Element, wanted: str) -> str:
+    """Return ``r:id`` and the like: beside it may stand an ``id`` without a namespace."""
+    suffix = "}" + wanted
+    return next((str(v) for k, v in element.attrib.items() if str(k).endswith(suffix)), "")
 
 
 def first(element: Element, *path: str) -> Element | None:
