@@ -165,6 +165,8 @@ _limited = threading.local()
 
 def _limit_statements() -> None:
     """Let the database cancel what takes too long, so that a thread comes back."""
+    # One that was lost is left behind now: the next would come without the limit.
+    connection.close_if_health_check_failed()
     connection.ensure_connection()
     if getattr(_limited, "connection", None) is not connection.connection:
         with connection.cursor() as cursor:
