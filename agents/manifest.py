@@ -7,7 +7,6 @@ outside: an import keeps the digest.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,10 +16,11 @@ from agents.configuration import BindingValues, Configuration, ToolValues
 from agents.expressions import SEMANTICS
 from registry.canonical import canonical_json, digest_text
 from registry.errors import Unavailable
-from registry.fields import dump_received
+from registry.fields import dump_received, load_received
 from retrieval.search import Target
 
 SCHEMA = 1
+_COLUMN = "agents.AgentVersion.manifest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,14 @@ def build_manifest(
 
 def pinned_knowledge_bases(manifest: str) -> dict[uuid.UUID, dict[str, Any]]:
     """Return what a manifest says of each knowledge base: name, settings, recipe, snapshot."""
-    return {uuid.UUID(item["id"]): item for item in json.loads(manifest)["knowledgeBases"]}
+    return {
+        uuid.UUID(item["id"]): item for item in load_received(manifest, _COLUMN)["knowledgeBases"]
+    }
 
 
 def pinned_semantics(manifest: str) -> int:
     """Return the version of the expression semantics that a manifest was published under."""
-    return int(json.loads(manifest)["expressionSemantics"])
+    return int(load_received(manifest, _COLUMN)["expressionSemantics"])
 
 
 def require_semantics(manifest: str) -> None:

@@ -27,6 +27,7 @@ from retrieval.models import Trace
 from retrieval.questions import Question
 from retrieval.replaying import (
     PURGED,
+    ROWS_CHANGED,
     Difference,
     GroupReplay,
     replay_group,
@@ -148,15 +149,18 @@ def replay_for_retrieval(trace: Trace) -> dict[str, Any]:
 
 
 def _read_version(slug: str, number: int) -> Runnable | Difference:
-    row = AgentVersion.objects.filter(agent__slug=slug, number=number, state="published").first()
-    if row is None:
+    rows = AgentVersion.objects.filter(agent__slug=slug, number=number, state="published")
+    version_id = rows.values_list("pk", flat=True).first()
+    if version_id is None:
         return Difference(
             field="version", cause=VERSION_GONE, detail=f"There is no version {number} of {slug}."
         )
     try:
-        return published_from_rows(slug, row.pk)
+        return published_from_rows(slug, version_id)
     except RegistryError as error:
         return Difference(field="version", cause=error.code, detail=error.detail)
+    except (LookupError, TypeError, ValueError) as error:
+        return Difference(field="version", cause=ROWS_CHANGED, detail=f"Its manifest: {error!r}")
 
 
 def _configuration_of_draft(trace: Trace) -> Runnable | None:

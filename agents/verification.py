@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from django.db.models import QuerySet
+
 from agents.configuration import configuration_of
 from agents.manifest import build_manifest, pinned_semantics
 from agents.models import AgentVersion
 from agents.versions import HOLDER_KIND, pinned_targets
 from registry.canonical import digest_text
+from registry.errors import RegistryError
 from retrieval import pins
 from retrieval.verification import Difference, VerifiedPart, Verifier
 
@@ -33,6 +36,11 @@ def verify_version(version: AgentVersion, verifier: Verifier) -> Iterator[Verifi
         yield from verifier.snapshot(snapshots[base_id])
 
 
+def to_verify(versions: QuerySet[AgentVersion]) -> QuerySet[AgentVersion]:
+    """Return ``versions`` without what is only read while each is verified: it may be damaged."""
+    return versions.defer("parameters", "context_variables", "sample_contexts", "origin")
+
+
 def chunks_to_verify(versions: Iterable[AgentVersion]) -> int:
     """Return how many chunks the pinned snapshots of ``versions`` have, each version for itself."""
     return sum(
@@ -47,7 +55,7 @@ def chunks_to_verify(versions: Iterable[AgentVersion]) -> int:
 def _verify_manifest(version: AgentVersion) -> Difference | None:
     try:
         rebuilt = _rebuilt(version)
-    except (ValueError, LookupError, TypeError) as error:
+    except (RegistryError, ValueError, LookupError, TypeError) as error:
         return Difference(what="the manifest", expected="readable", found=str(error))
     return _compared("the manifest", version.manifest, rebuilt)
 

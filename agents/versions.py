@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from django.db.models import QuerySet
+
 from agents.configuration import BindingValues, Configuration, ToolValues, configuration_of
 from agents.drafting import draft_of
 from agents.expressions import ContextVariable, Expression, parse_expression
@@ -25,9 +27,12 @@ DRAFT = "draft"
 MOST_KEPT = 1024
 
 
-def find_version(agent: Agent, number: int) -> AgentVersion:
+def find_version(
+    agent: Agent, number: int, *, among: QuerySet[AgentVersion] | None = None
+) -> AgentVersion:
     """Return a published version. Raises NotFound."""
-    version = AgentVersion.objects.filter(agent=agent, number=number, state="published").first()
+    versions = AgentVersion.objects.all() if among is None else among
+    version = versions.filter(agent=agent, number=number, state="published").first()
     if version is None:
         raise version_not_found(agent.slug, number)
     return version

@@ -19,6 +19,7 @@ from registry import requests
 from registry.access import Access, Scope
 from registry.canonical import digest_bytes, digest_json
 from registry.errors import (
+    Damaged,
     FieldError,
     LengthRequired,
     Malformed,
@@ -92,6 +93,8 @@ def problem_response(error: Exception, context: Mapping[str, Any]) -> Response |
         known = RegistryError(
             "Something went wrong on our side; the log has the details.", code="internal_error"
         )
+    if isinstance(known, Damaged):
+        logger.error("rows.changed %s", known.detail)
     headers = {}
     if known.status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="agent-registry"'

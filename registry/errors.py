@@ -183,6 +183,13 @@ class RevisionRequired(RegistryError):
     default_code = "draft.revision_required"
 
 
+class Damaged(RegistryError):
+    """A row holds what this software never wrote; ``verify`` says what else does: 500."""
+
+    title = "Damaged row"
+    default_code = "rows.changed"
+
+
 class Unavailable(RegistryError):
     """Something this needs is missing or down at the moment: 503."""
 

@@ -7,11 +7,14 @@ from typing import Any
 
 from django.db import models
 
+from registry.errors import Damaged
+
 
 class ReceivedJSONField(models.TextField[Any, Any]):
     """JSON that users own, kept as text: key order and every number stay as they came.
 
-    ``jsonb`` reorders keys, and the order of a schema's properties matters to models.
+    ``jsonb`` reorders keys, and the order of a schema's properties matters to models. Reading
+    raises Damaged where a row that was changed past this software holds something else.
     """
 
     description = "JSON as received"
@@ -21,7 +24,7 @@ class ReceivedJSONField(models.TextField[Any, Any]):
     _pyi_private_get_type: Any
 
     def from_db_value(self, value: str | None, expression: object, connection: object) -> Any:
-        return None if value is None else json.loads(value)
+        return None if value is None else load_received(value, self)
 
     def to_python(self, value: Any) -> Any:
         return value
@@ -31,6 +34,14 @@ class ReceivedJSONField(models.TextField[Any, Any]):
 
     def value_to_string(self, obj: models.Model) -> str:
         return dump_received(self.value_from_object(obj))
+
+
+def load_received(text: str, where: object) -> Any:
+    """Return what ``dump_received`` wrote. Raises Damaged, which says ``where`` it stands."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise Damaged(f"{where}: {error}") from error
 
 
 def dump_received(value: Any) -> str:

@@ -13,7 +13,6 @@ dropped and the search goes to PostgreSQL.
 
 from __future__ import annotations
 
-import json
 import logging
 import uuid
 from collections.abc import Iterator, Sequence
@@ -24,6 +23,7 @@ import numpy as np
 from django.db import connection
 from numpy.typing import NDArray
 
+from registry.fields import load_received
 from retrieval import bounded_scan, host_copies
 from retrieval.models import IndexSnapshot
 from retrieval.scoring import confidence, error_bound, scores
@@ -33,6 +33,7 @@ logger = logging.getLogger("retrieval.host_copies")
 
 # Where more rows are left than this, a float32 product rules out most before they are scored.
 _MANY = 4096
+_METADATA = "retrieval.SnapshotMember.metadata"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +142,7 @@ def _warm(
                 document_id=place.document_id,
                 document_name=row[2],
                 revision=row[3],
-                metadata=json.loads(row[4]),
+                metadata=load_received(row[4], _METADATA),
                 ordinal=place.ordinal,
                 text=row[5],
                 page=row[6],
@@ -248,7 +249,7 @@ def _candidates(rows: Sequence[Sequence[Any]], query: Vector) -> list[Candidate]
             document_id=row[1],
             document_name=row[2],
             revision=row[3],
-            metadata=json.loads(row[4]),
+            metadata=load_received(row[4], _METADATA),
             ordinal=row[5],
             text=row[6],
             page=row[7],

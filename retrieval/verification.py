@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
 from registry.canonical import digest_bytes
+from registry.errors import Damaged
 from retrieval.digests import (
     chunk_digest,
     extraction_digest,
@@ -97,22 +98,27 @@ class Verifier:
             .select_related("indexed_document__extraction__revision", "indexed_document__model")
             # Read document by document, when it is its turn.
             .defer(
+                "metadata",
                 "indexed_document__extraction__segments",
                 "indexed_document__extraction__revision__content",
             )
             .order_by("document_id")
         )
-        sealed = []
+        sealed: list[tuple[str, str, int, Any, str]] = []
         chunks = 0
         for member in members.iterator(chunk_size=10):
             indexed = member.indexed_document
-            yield self._document(member, indexed)
+            metadata = _metadata_of(member)
+            found = self._document(member, indexed)
+            if isinstance(metadata, Difference):
+                found, metadata = replace(found, difference=found.difference or metadata), None
+            yield found
             sealed.append(
                 (
                     str(member.document_id),
                     member.name,
                     member.revision_number,
-                    member.metadata,
+                    metadata,
                     indexed.digest,
                 )
             )
@@ -132,18 +138,22 @@ class Verifier:
     ) -> Difference | None:
         """Return the first difference of some documents of ``snapshot``, or of its own digest."""
         members = SnapshotMember.objects.filter(snapshot=snapshot).order_by("document_id")
+        members = members.defer("metadata")
         for member in members.filter(document_id__in=document_ids).select_related(
             "indexed_document__extraction__revision", "indexed_document__model"
         ):
             difference = self._document(member, member.indexed_document).difference
             if difference is not None:
                 return difference
-        sealed = [
-            (str(document_id), *rest)
-            for document_id, *rest in members.values_list(
-                "document_id", "name", "revision_number", "metadata", "indexed_document__digest"
-            )
-        ]
+        try:
+            sealed = [
+                (str(document_id), *rest)
+                for document_id, *rest in members.values_list(
+                    "document_id", "name", "revision_number", "metadata", "indexed_document__digest"
+                )
+            ]
+        except Damaged as error:
+            return _unreadable("the metadata of its documents", error)
         return _first(
             _same("its digest", snapshot.digest, snapshot_digest(sealed)),
             _same("its number of documents", snapshot.document_count, len(sealed)),
@@ -168,6 +178,14 @@ class Verifier:
         )
 
 
+def _metadata_of(member: SnapshotMember) -> Any:
+    """Return a member's metadata, or the difference where it cannot be read."""
+    try:
+        return member.metadata
+    except Damaged as error:
+        return _unreadable("its metadata", error, member.name)
+
+
 def _verify_indexed(
     indexed: IndexedDocument, name: str, progress: Callable[[int], object]
 ) -> VerifiedPart:
@@ -186,14 +204,19 @@ def _verify_as_read(
     revision = extraction.revision
     purged = revision.content is None and is_purged(revision.document_id)
     checks: list[Callable[[], Difference | None]] = []
-    text: str | None = None
+    try:
+        segments = segments_of(extraction)
+        text = None if purged else joined_text(segments)
+    except (Damaged, LookupError, TypeError) as error:
+        progress(indexed.chunk_count)
+        return VerifiedPart(
+            part=name, difference=_unreadable("the text of its extraction", error, name)
+        )
     if purged:
         checks.append(
             lambda: _same("what was read out of it, purged", None, extraction.segments, name)
         )
     else:
-        segments = segments_of(extraction)
-        text = joined_text(segments)
         checks += [
             lambda: _same(
                 "the bytes of its revision",
@@ -305,6 +328,10 @@ def _verify_terms(indexed: IndexedDocument, name: str, document: str) -> Differe
 
 def _text_digest(passage: str | None) -> str | None:
     return None if passage is None else text_digest(passage)
+
+
+def _unreadable(what: str, error: Exception, document: str | None = None) -> Difference:
+    return Difference(what=what, expected="readable", found=str(error), document=document)
 
 
 def _same(

@@ -18,7 +18,7 @@ from agents.rendering import (
     render_version_in_short,
 )
 from agents.restoring import restore_version
-from agents.verification import summary, verify_version
+from agents.verification import summary, to_verify, verify_version
 from agents.versions import DRAFT, find_version, runnable
 from agents.views.agents import AgentView
 from agents.views.drafts import if_match, with_etag
@@ -182,6 +182,7 @@ class Verify(AgentView):
         errors=(404,),
     )
     def post(self, request: Request, **_: Any) -> Response:
-        version = find_version(self.agent(), self.kwargs["number"])
+        agent, number = self.agent(), self.kwargs["number"]
         self.no_body()
+        version = find_version(agent, number, among=to_verify(AgentVersion.objects.all()))
         return Response(summary(verify_version(version, Verifier())))

@@ -12,13 +12,14 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from rest_framework.test import APIClient
 
 from agents.answers import resolve
 from agents.models import Agent, AgentVersion
 from agents.replaying import Replay, Replayer
 from agents.tools import call_tool, retrieve_attached
 from agents.verification import summary, verify_version
-from agents.versions import runnable
+from agents.versions import published, runnable
 from retrieval.knowledge_bases import find, update_knowledge_base
 from retrieval.models import Chunk, Document, DocumentRevision, KnowledgeBase, Trace
 from retrieval.questions import Question
@@ -257,6 +258,36 @@ def test_replay__a_member_taken_out_below_the_triggers__is_named(support: Agent)
 
     assert (found["rank"], found["document"]) == (1, "returns.md")
     assert found["cause"] == "rows.changed"
+
+
+@pytest.mark.parametrize(
+    ("table", "assignment"),
+    [
+        ("agents_agentversion", "parameters = '{' WHERE number = 1"),
+        ("agents_agentversion", "manifest = '{' WHERE number = 1"),
+        ("retrieval_snapshotmember", "metadata = '{' WHERE name = 'returns.md'"),
+    ],
+)
+def test_replay_and_answer__json_torn_below_the_triggers__say_so(
+    support: Agent, api: APIClient, table: str, assignment: str
+) -> None:
+    trace_id = call(support)
+    assert kept_traces().count() == 1
+
+    tamper(table, assignment)
+    published.cache_clear()
+    told = StringIO()
+    with pytest.raises(SystemExit):
+        call_command("replay", stdout=told)
+    answer = api.post(
+        "/api/v1/agents/support/tools/search/call", {"version": 1, "query": QUERY}, format="json"
+    )
+
+    found = difference(trace_id)
+    assert found["cause"] == "rows.changed"
+    assert assignment.split()[0] in found["detail"]
+    assert "1 traces replayed: 0 identical, 1 differ" in told.getvalue()
+    assert (answer.status_code, answer.json()["code"]) == (500, "rows.changed")
 
 
 def test_replay__the_questions_stored_vector_altered__is_the_cause(support: Agent) -> None:

@@ -7,6 +7,7 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
+from rest_framework.test import APIClient
 
 from agents.models import AgentVersion
 from agents.verification import summary, verify_version
@@ -139,6 +140,44 @@ def test_verify__member_taken_out_below_the_triggers__is_found(version: AgentVer
     verified = _verified(version)
 
     assert verified["firstDifference"]["what"] == "its digest"  # type: ignore[index]
+
+
+_TORN = [
+    ("agents_agentversion", "parameters = '{' WHERE number = 1", "the manifest"),
+    ("agents_agentversion", "context_variables = 'x' WHERE number = 1", "the manifest"),
+    ("agents_agentversion", "sample_contexts = '[}' WHERE number = 1", "the manifest"),
+    ("retrieval_snapshotmember", "metadata = '{' WHERE name = 'returns.md'", "its metadata"),
+    (
+        "retrieval_extraction",
+        f"segments = overlay(segments placing 'x' from 1) WHERE id = {_RETURNS}",
+        "the text of its extraction",
+    ),
+    (
+        "retrieval_extraction",
+        f"segments = replace(segments, '\"page\"', '\"pagf\"') WHERE id = {_RETURNS}",
+        "the text of its extraction",
+    ),
+]
+
+
+@pytest.mark.parametrize(("table", "assignment", "what"), _TORN)
+def test_verify__json_torn_below_the_triggers__is_found_and_named(
+    version: AgentVersion, api: APIClient, table: str, assignment: str, what: str
+) -> None:
+    tamper(table, assignment)
+    told = StringIO()
+
+    answer = api.post("/api/v1/agents/support/versions/1/verify")
+    with pytest.raises(SystemExit):
+        call_command("verify", "--all", stdout=told)
+
+    assert answer.status_code == 200
+    difference = answer.json()["firstDifference"]
+    assert (difference["what"], difference["expected"]) == (what, "readable")
+    assert f"{what} differs" in told.getvalue()
+    if table != "agents_agentversion":
+        assert difference["document"] == "returns.md"
+    assert sum(not part["ok"] for part in answer.json()["parts"]) <= 2
 
 
 def test_verify__command_over_all__names_the_difference_and_fails(

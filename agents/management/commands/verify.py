@@ -10,7 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 from agents.management.bars import progress_bar
 from agents.management.versions import VersionCommand
 from agents.models import AgentVersion
-from agents.verification import chunks_to_verify, verify_version
+from agents.verification import chunks_to_verify, to_verify, verify_version
 from retrieval.verification import Verifier
 
 
@@ -28,7 +28,8 @@ class Command(VersionCommand):
         parser.add_argument("--all", action="store_true", help="Every published version.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        versions = AgentVersion.objects.filter(state="published").select_related("agent")
+        versions = to_verify(AgentVersion.objects.filter(state="published"))
+        versions = versions.select_related("agent")
         if options["agent"]:
             versions = versions.filter(agent__slug=options["agent"])
         if options["version"] is not None:
