@@ -95,11 +95,15 @@ def test_text__written_without_an_extension__is_what_the_caller_says(name, expec
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "PNG"),
+        (
+            "a.png",
+            b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
+            "PNG picture: text on pictures is read from PDF",
+        ),
         ("a.md", b"\xff\xd8\xff\xe0\0\x10JFIF\0", "JPEG"),
         ("a.zip", documents.zipped({"a.txt": "x"}), "ZIP archive"),
         ("a.docx", documents.zipped({"a.txt": "x"}), "ZIP archive"),
-        ("a.gz", gzip.compress(b"text", mtime=0), "gzip"),
+        ("a.gz", gzip.compress(b"text", mtime=0), "gzip archive: upload what is in it"),
         ("a.ppt", documents.ole("PowerPoint Document"), "PowerPoint presentation of before 2007"),
         ("a.msg", documents.ole("__properties_version1.0", below=("WordDocument",)), "as EML"),
         ("a.xls", documents.ole("Book"), "Excel workbook of before 1997"),

@@ -210,6 +210,20 @@ def test_slides__in_an_order_of_their_own__have_page_title_and_notes():
     assert result.pages == 3
 
 
+def test_slides__with_comments__leave_them_out_and_say_so():
+    parts: dict[str, str | bytes] = {
+        "[Content_Types].xml": "<Types/>",
+        "ppt/slides/slide1.xml": "<sld><sp><p><t>Shown.</t></p></sp></sld>",
+        "ppt/slides/_rels/slide1.xml.rels": documents.relations(("comments", "../c.xml")),
+        "ppt/c.xml": "<cmLst><cm><text>a remark</text></cm></cmLst>",
+    }
+
+    result = read("a.pptx", documents.zipped(parts))
+
+    assert outline(result) == [(None, "Shown.")]
+    assert result.notices == ("The presentation has comments; they were left out.",)
+
+
 def test_workbook__of_several_sheets__has_the_sheet_as_section_and_rows_as_lines():
     content = documents.workbook(
         {"Prices": [["Plan", "Price"], ["Basic", 5.5]], "Empty": [], "Places": [["Łódź"]]}

@@ -8,9 +8,9 @@ import pypdfium2  # type: ignore[import-untyped]
 import pytest
 from fpdf import FPDF
 
-from retrieval.extraction import Extracted, ExtractionFailed, extract
+from retrieval.extraction import Extracted, ExtractionFailed, extract, installed_ocr
 from retrieval.extraction.reading import read_document
-from tests.retrieval.documents import pdf, pdf_stream, raw_pdf
+from tests.retrieval.documents import pdf, pdf_stream, picture, raw_pdf
 
 PDF = "application/pdf"
 LONG = (
@@ -182,6 +182,33 @@ def test_pdf__with_a_scanned_page__names_it_and_keeps_the_others():
 
     assert [s.page for s in result.segments] == [1]
     assert result.notices == ("No text on pages 2–3: scanned?",)
+
+
+TESSERACT = installed_ocr("eng")
+
+
+def stamped_scan(document: FPDF) -> None:
+    document.add_page()
+    document.image(picture("Parcels are returned"), x=0, y=0, w=document.w, h=document.h)
+    document.text(20, 20, "ABC-000123")
+    document.add_page()
+    document.image(picture("logo"), x=10, y=10, w=40)
+    document.text(20, 80, "A short page.")
+
+
+def test_pdf__with_a_stamp_on_a_scan__says_that_there_is_hardly_any_text():
+    result = read(pdf(stamped_scan))
+
+    assert [(s.page, s.text) for s in result.segments] == [(1, "ABC-000123"), (2, "A short page.")]
+    assert result.notices == ("Hardly any text on page 1: scanned?",)
+
+
+@pytest.mark.skipif(TESSERACT is None, reason="tesseract's English language data are missing")
+def test_pdf__with_a_stamp_on_a_scan_and_ocr__has_what_is_on_the_picture():
+    result = extract(pdf(stamped_scan), PDF, ocr=TESSERACT)
+
+    assert "Parcels are returned" in " ".join(result.segments[0].text.split())
+    assert result.notices == ("Read by OCR: page 1.",)
 
 
 @pytest.mark.parametrize("draw", [True, False])

@@ -61,6 +61,8 @@ def read(content: bytes) -> Extracted:
         ("General", "0.30000000000000004", "0.3"),
         ("General", "1E+21", "1000000000000000000000"),
         ("General", "83200000", "83200000"),
+        ("General", "13.0", "13"),
+        ("General", "0.0", "0"),
         ("General", "123456789012345678", "123456789012345678"),
         ('#,##0.00 "h"', "1234.5", "1234.5"),
         ('"days: "0', "5", "5"),
@@ -131,6 +133,8 @@ def test_workbook__with_a_box_a_chart_and_comments__reads_the_first_two_and_name
             ),
             "drawings/drawing1.xml": (
                 "<wsDr><sp><txBody><p><r><t>In a box</t></r></p></txBody></sp>"
+                "<AlternateContent><Choice><graphicFrame/></Choice><Fallback><sp><p><r>"
+                "<t>This shape represents a slicer.</t></r></p></sp></Fallback></AlternateContent>"
                 '<graphicFrame><chart id="r1"/></graphicFrame></wsDr>'
             ),
             "drawings/_rels/drawing1.xml.rels": documents.relations(("chart", "../chart1.xml")),

@@ -90,7 +90,7 @@ def test_failures__of_a_folder__are_listed_at_the_end_with_reasons(db: None, fol
     out, errors = _run(folder, "--create", code=1)
 
     assert "created 2, updated 0, replaced 0, unchanged 0, failed 4" in out
-    assert "failed: a.png: The file is a PNG picture." in errors
+    assert "failed: a.png: The file is a PNG picture: text on pictures" in errors
     assert "failed: empty.md: file: The file is empty (0 bytes)." in errors
     assert "failed: gone.md: file: cannot be read" in errors
     assert "failed: pipe.md: file: cannot be read: it is not a file" in errors

@@ -126,7 +126,8 @@ def _zero_padded(value: str, *, width: int) -> str:
 def _general(value: str) -> str:
     """Return a number without what only computers see: 0.1 + 0.2 is 0.3."""
     if len(value) <= _MOST_DIGITS and "e" not in value and "E" not in value:
-        return value
+        # Some programs write 13.0
+        return value.rstrip("0").rstrip(".") if "." in value else value
     number = _number(value)
     if number is None or _WHOLE.fullmatch(value):
         return value

@@ -186,18 +186,24 @@ def _recognise(
     scanned = [
         number
         for number, page in enumerate(pages)
-        if page is not None and not (page.lines or page.fields or page.is_blank)
+        if page is not None
+        and not page.is_blank
+        and (page.is_picture or not (page.lines or page.fields))
     ]
     found: dict[int, str] = {}
     if reading.ocr is not None and scanned:
         library = importlib.import_module("retrieval.extraction.readers.library")
         for number in scanned[:MOST_OCR_PAGES]:
             found[number] = library.recognise(picture(document, number), reading.ocr)
-    textless = [number for number in scanned if not found.get(number, "").strip()]
+    unread = [number for number in scanned if not found.get(number, "").strip()]
+    stamped = [number for number in unread if (page := pages[number]) and page.lines]
+    if stamped:
+        reading.notices.append(f"Hardly any text on {_named(stamped)}: scanned?")
+    textless = [number for number in unread if number not in stamped]
     if textless:
         reading.why_empty = f"No text on {_named(textless)}: scanned?"
         reading.notices.append(reading.why_empty)
-    read = [number for number in scanned if number not in textless]
+    read = [number for number in scanned if number not in unread]
     if read:
         reading.notices.append(f"Read by OCR: {_named(read)}.")
     return found

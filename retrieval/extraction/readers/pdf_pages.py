@@ -23,6 +23,10 @@ _REVERSED_LIGATURE = re.compile(f"[{_ALEFS}]{_LAM}")
 _LOST_SPACE = re.compile("(?<=[A-Za-z])(?=[\u0621-\u064a])")
 _PICTURE_SCALE = 200 / 72
 _MOST_PIXELS = 25_000_000
+# The longest that is stamped on a scan, in characters
+_STAMP = 30
+_COVERED_SHARE = 0.6
+_MOST_OBJECTS = 500
 # In quarters of a turn
 _SLANTED = 0.05
 
@@ -35,6 +39,8 @@ class Page:
     # What is written into the page's form, as further lines
     fields: tuple[str, ...]
     is_blank: bool
+    # Whether it is a picture with next to no text: a scan, maybe with a number stamped on it
+    is_picture: bool = False
 
 
 def read_page(document: pypdfium2.PdfDocument, number: int) -> Page | None:
@@ -48,10 +54,28 @@ def read_page(document: pypdfium2.PdfDocument, number: int) -> Page | None:
         text = text_page.get_text_range() if text_page.count_chars() else ""
         is_blank = raw.FPDFPage_CountObjects(page) == 0
         lines = tuple(_lines(text_page, text, quarter)) if _is_readable(text) else ()
-        return Page(lines=lines, fields=tuple(filled_in(page)), is_blank=is_blank)
+        return Page(
+            lines=lines,
+            fields=tuple(filled_in(page)),
+            is_blank=is_blank,
+            is_picture=sum(len(line.text) for line in lines) <= _STAMP and _is_covered(page),
+        )
     finally:
         text_page.close()
         page.close()
+
+
+def _is_covered(page: pypdfium2.PdfPage) -> bool:
+    """Tell whether pictures take up most of a page; scanners put one there, or strips."""
+    width, height = page.get_size()
+    covered = 0.0
+    for index in range(min(raw.FPDFPage_CountObjects(page), _MOST_OBJECTS)):
+        thing = raw.FPDFPage_GetObject(page, index)
+        if raw.FPDFPageObj_GetType(thing) == raw.FPDF_PAGEOBJ_IMAGE:
+            left, bottom, right, top = (ctypes.c_float() for _ in range(4))
+            if raw.FPDFPageObj_GetBounds(thing, left, bottom, right, top):
+                covered += (right.value - left.value) * (top.value - bottom.value)
+    return bool(covered >= width * height * _COVERED_SHARE)
 
 
 def _upright(page: pypdfium2.PdfPage) -> tuple[pypdfium2.PdfTextPage, int]:

@@ -30,7 +30,8 @@ def read_slides(content: bytes, reading: Reading) -> None:
     parts = _slide_parts(archive)
     for number, part in enumerate(parts, start=1):
         reading.outline.page(number)
-        _write_slide(archive, part, reading.outline)
+        if _write_slide(archive, part, reading.outline):
+            reading.notices.append("The presentation has comments; they were left out.")
     reading.pages = len(parts)
 
 
@@ -58,7 +59,8 @@ def _number(part: str) -> int:
     return int(match[1]) if match else 0
 
 
-def _write_slide(archive: Archive, part: str, outline: Outline) -> None:
+def _write_slide(archive: Archive, part: str, outline: Outline) -> bool:
+    """Write a slide and its notes; tell whether it has comments."""
     root = xml.parse(archive.read(part), part)
     related = xml.relations(archive, part)
     shapes = list(_shapes(root))
@@ -72,6 +74,7 @@ def _write_slide(archive: Archive, part: str, outline: Outline) -> None:
     for kind, target in related.values():
         if kind == "notesSlide" and target in archive.names:
             _write_notes(archive, target, outline)
+    return any(kind == "comments" for kind, _ in related.values())
 
 
 def _write_notes(archive: Archive, part: str, outline: Outline) -> None:

@@ -184,6 +184,8 @@ def _shown(cell: Element, book: _Book) -> str:
 def _write_drawing(archive: Archive, part: str, reading: Reading) -> None:
     root = xml.parse(archive.read(part), part)
     for shape in root.iter("{*}sp"):
-        reading.outline.block("\n".join(lines(shape)))
+        # What older programs are told instead: "This shape represents a slicer"
+        if next(shape.iterancestors("{*}Fallback"), None) is None:
+            reading.outline.block("\n".join(lines(shape)))
     for text in drawn_texts(archive, root, xml.relations(archive, part)):
         reading.outline.block(text)
