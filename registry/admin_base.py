@@ -13,9 +13,9 @@ from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin.helpers import AdminForm
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME, AdminForm
 from django.contrib.admin.utils import quote, unquote
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, SuspiciousOperation, ValidationError
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -160,6 +160,15 @@ class RegistryAdmin(FilteredList[M]):
         """Return the address of a page of this model, or of ``obj``."""
         arguments = [] if obj is None else [quote(obj.pk)]
         return reverse(f"admin:{self._url_name(name)}", args=[*arguments, *further])
+
+    def response_action(self, request: HttpRequest, queryset: QuerySet[M]) -> HttpResponse | None:
+        """Refuse chosen rows whose ids are none, which Django would ask the database for."""
+        try:
+            for chosen in request.POST.getlist(ACTION_CHECKBOX_NAME):
+                self.opts.pk.to_python(chosen)
+        except ValidationError as error:
+            raise SuspiciousOperation("A chosen row has no id.") from error
+        return super().response_action(request, queryset)
 
     def found(self, request: HttpRequest, object_id: str, permission: str = "view") -> M:
         """Return the object of a page. Raises PermissionDenied and NotFound."""

@@ -171,6 +171,21 @@ def test_word__with_a_chart_and_a_diagram__has_what_they_say():
     assert result.notices == ()
 
 
+def test_word__that_is_nothing_but_a_running_head__has_its_words():
+    word = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    head = f'<w:hdr xmlns:w="{word}"><w:p><w:r><w:t>Notice 7</w:t></w:r></w:p></w:hdr>'
+    parts = {
+        "word/_rels/document.xml.rels": documents.relations(("header", "header1.xml")),
+        "word/header1.xml": head,
+    }
+
+    alone = documents.word_xml("<w:p/>", **parts)
+    beside = documents.word_xml("<w:p><w:r><w:t>Text.</w:t></w:r></w:p>", **parts)
+
+    assert outline(read("a.docx", alone)) == [(None, "Notice 7")]
+    assert outline(read("a.docx", beside)) == [(None, "Text.")]
+
+
 def test_word__whose_xml_asks_for_a_file_of_the_server__does_not_get_it(tmp_path):
     secret = tmp_path / "secret.txt"
     secret.write_text("of the server")
@@ -280,6 +295,19 @@ def test_opendocument_text__with_a_title_and_comments__has_the_title_on_top_and_
 
     assert outline(read("a.odt", documents.opendocument("text", body))) == [
         ("Handbook > Refunds", "Handbook\n\nRefunds\n\n| x | y |")
+    ]
+
+
+def test_opendocument_text__with_a_note_and_a_box_in_a_list__keeps_both():
+    body = (
+        "<text:list><text:list-item><text:p>one<text:note><text:note-body><text:p>foot</text:p>"
+        "</text:note-body></text:note></text:p></text:list-item><text:list-item><text:p>two"
+        "<draw:frame><draw:text-box><text:p>boxed</text:p></draw:text-box></draw:frame></text:p>"
+        "</text:list-item></text:list>"
+    )
+
+    assert outline(read("a.odt", documents.opendocument("text", body))) == [
+        (None, "- one\n- two\n\nNote: foot\n\nboxed")
     ]
 
 
@@ -464,6 +492,20 @@ def test_book__whose_list_of_pages_is_broken__is_read_in_the_order_of_names(brok
 
     assert outline(result) == [(None, "First\n\nSecond")]
     assert "list of pages is broken" in result.notices[0]
+
+
+def test_book__of_the_first_kind__is_read_in_its_own_order():
+    package = (
+        '<package><manifest><item id="a" href="a.html" media-type="text/x-oeb1-document"/>'
+        '<item id="b" href="b.html" media-type="text/x-oeb1-document"/></manifest>'
+        '<spine><itemref idref="b"/><itemref idref="a"/></spine></package>'
+    )
+    content = documents.book({"a.html": "<p>Last.", "b.html": "<p>First."}, package=package)
+
+    result = read("a.epub", content)
+
+    assert outline(result) == [(None, "First.\n\nLast.")]
+    assert result.notices == ()
 
 
 def test_book__that_lists_a_page_often__has_it_once():
