@@ -145,6 +145,19 @@ def test_switching_off__by_the_action__takes_it_out_of_the_next_snapshot(
     assert list(snapshot.members.values_list("name", flat=True)) == ["warranty.md"]
 
 
+@pytest.mark.parametrize("action", ["switch_off", "retry"])
+@pytest.mark.parametrize("chosen", ["x", "a\x00b", "9" * 5000, ""])
+def test_action__on_what_is_no_id__is_refused(
+    browser: Client, audited: Audited, document: Document, action: str, chosen: str
+) -> None:
+    with audited(""):
+        answer = browser.post(
+            LIST, {"action": action, "_selected_action": [str(document.pk), chosen]}
+        )
+
+    assert answer.status_code == 400
+
+
 def test_deleting__after_the_question__leaves_a_tombstone(
     browser: Client, audited: Audited, document: Document
 ) -> None:

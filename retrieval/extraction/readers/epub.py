@@ -13,7 +13,7 @@ from retrieval.extraction.results import Damaged, ExtractionFailed
 _CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"
 _PAGES = re.compile(r"\.x?html?\Z", re.I)
-_PAGE_TYPES = ("application/xhtml+xml", "text/html")
+_PAGE_TYPES = ("application/xhtml+xml", "text/html", "text/x-oeb1-document")
 
 
 def read_epub(content: bytes, reading: Reading) -> None:

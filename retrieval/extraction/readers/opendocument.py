@@ -132,6 +132,7 @@ def _write(element: Element, outline: Outline, depth: int) -> None:
         _write_inside(element, outline, depth)
     elif kind == "list":
         outline.block("\n".join(_items(element, 0)))
+        _write_inside(element, outline, depth)
     elif kind == "table":
         outline.block(_table(element))
     else:
@@ -140,7 +141,7 @@ def _write(element: Element, outline: Outline, depth: int) -> None:
 
 
 def _write_inside(paragraph: Element, outline: Outline, depth: int) -> None:
-    """Write what hangs on a paragraph: footnotes and the text of frames."""
+    """Write what hangs on a paragraph or a list: footnotes and the text of frames."""
     for element in paragraph.iter():
         kind = xml.name(element)
         if kind == "note-body":

@@ -58,6 +58,8 @@ def read_word(content: bytes, reading: Reading) -> None:
     for child in xml.children_of(archive.read(part, most=2 * MOST_PART_BYTES), "body", part):
         writer.write(child)
     writer.end()
+    if reading.outline.is_empty:
+        _write_running_heads(archive, relations, writer)
     if _has_comments(archive, related.get("comments", "")):
         reading.notices.append("The document has review comments; they were left out.")
 
@@ -67,6 +69,17 @@ def _main_part(archive: Archive) -> str:
         if kind == "officeDocument":
             return name
     return "word/document.xml"
+
+
+def _write_running_heads(
+    archive: Archive, relations: dict[str, tuple[str, str]], writer: _Writer
+) -> None:
+    """Write heads and feet: of a document that is nothing else, they are the text."""
+    for kind, part in relations.values():
+        if kind in ("header", "footer") and part in archive.names:
+            for child in xml.parse(archive.read(part), part):
+                writer.write(child)
+            writer.end()
 
 
 def _has_comments(archive: Archive, part: str) -> bool:
