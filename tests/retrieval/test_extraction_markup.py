@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.extraction import Extracted
+from retrieval.extraction import Extracted, ExtractionFailed
 from retrieval.extraction.reading import read_document
 
 
@@ -211,6 +211,25 @@ def test_markdown__with_an_html_table_of_many_columns_inside__has_all_of_it(mark
     assert text.startswith(f"{mark.strip('> ')} | 0 | 1 |".strip())
     assert "| 49 |" in text
     assert "first" in text
+
+
+@pytest.mark.parametrize(
+    "nested", ["> " * 100 + "deep", "".join(f"{'  ' * depth}- deep\n" for depth in range(51))]
+)
+def test_markdown__nested_beyond_the_deepest_level__fails_instead_of_losing_text(nested: str):
+    with pytest.raises(ExtractionFailed) as failure:
+        markdown(f"Before.\n\n{nested}\n\nAfter.")
+
+    assert failure.value.sentence == "The document is nested too deeply to be read."
+
+
+@pytest.mark.parametrize(
+    "nested", ["> " * 99 + "deep", "".join(f"{'  ' * depth}- deep\n" for depth in range(49))]
+)
+def test_markdown__nested_to_the_deepest_level__is_read(nested: str):
+    [segment] = markdown(f"Before.\n\n{nested}\n\nAfter.").segments
+
+    assert segment.text.count("deep") == nested.count("deep")
 
 
 def test_html__with_headings__has_their_path_as_section():

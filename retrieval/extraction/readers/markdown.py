@@ -21,6 +21,7 @@ from retrieval.extraction.reader import Reading
 from retrieval.extraction.readers import html
 from retrieval.extraction.readers.front_matter import split_front_matter
 from retrieval.extraction.readers.text import decoded_text
+from retrieval.extraction.results import Damaged
 from retrieval.extraction.tables import table_text
 
 _FENCE = re.compile(r"[ >]*(`{3,}|~{3,})")
@@ -40,6 +41,7 @@ _INDENT = "  "
 
 # Below the deepest level text would be lost; the parser takes about five frames a level
 _DEEPEST = 100
+_CONTAINERS = ("blockquote_open", "list_item_open")
 # Parsed by pieces, cut at headings: a parsed document takes thirty times its size, and more where
 # it is lists
 _PIECE = 200_000
@@ -94,7 +96,10 @@ def read_markdown(content: bytes, reading: Reading) -> None:
 
 
 def write_markdown(text: str, outline: Outline) -> None:
-    """Write the text of a Markdown document to ``outline``."""
+    """Write the text of a Markdown document to ``outline``.
+
+    Raises Damaged for one that is nested a hundred levels deep.
+    """
     front, body = split_front_matter(text.replace("\r\n", "\n").replace("\r", "\n"))
     if front.title:
         outline.heading(0, front.title)
@@ -104,6 +109,8 @@ def write_markdown(text: str, outline: Outline) -> None:
     for piece in _pieces(body):
         links: dict[str, Any] = {}
         tokens = _parser.parse(piece, links)
+        if any(map(_is_too_deep, tokens)):
+            raise Damaged("The document is nested too deeply to be read.")
         at = 0
         while at < len(tokens):
             end = _end_of_block(tokens, at)
@@ -157,6 +164,11 @@ def _pieces(text: str) -> Iterator[str]:
 def _is_row(line: str, table: Sequence[str]) -> bool:
     tokens = _parser.parse("\n".join([*table, line]))
     return [token.type for token in tokens] == ["table"] and len(tokens[0].meta["rows"]) > 1
+
+
+def _is_too_deep(token: Token) -> bool:
+    """Tell a quotation or list item whose text the parser has left out."""
+    return token.level >= _DEEPEST - 1 and token.type in _CONTAINERS
 
 
 def _end_of_block(tokens: Sequence[Token], at: int) -> int:
