@@ -269,11 +269,15 @@ class Floors:
         import psycopg
         from django.conf import settings
 
+        from registry import cores
         from retrieval.encoders import encoder_for
 
+        # By as many threads as the search has, like the reading.
         self.embed = encoder_for("all-MiniLM-L6-v2").encode_query
-        # One byte per dimension and chunk; one thread, as the search has.
-        self._codes = np.ones(stage.size * 384 // 8, dtype=np.uint64)
+        # One byte per dimension and chunk.
+        codes = np.ones(stage.size * 384 // 8, dtype=np.uint64)
+        self._parts = np.array_split(codes, cores.per_question())
+        self._spread = cores.spread
         self._session = psycopg.connect(settings.INSTANCE.postgres_dsn("owner"), autocommit=True)
         self._session.execute(
             "CREATE TABLE IF NOT EXISTS bench_commit (id bigserial PRIMARY KEY, content bytea)"
@@ -281,7 +285,7 @@ class Floors:
         self._content = b"x" * 1600
 
     def read(self) -> int:
-        return int(self._codes.sum())
+        return sum(self._spread(lambda part: int(part.sum()), self._parts))
 
     def commit(self) -> None:
         self._session.execute("INSERT INTO bench_commit (content) VALUES (%s)", [self._content])

@@ -7,6 +7,7 @@ from celery import Celery
 from celery.signals import worker_process_init
 from kombu.transport.virtual import Channel
 
+from registry import cores
 from registry.embedded.processes import die_with_parent
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "registry.settings")
@@ -25,3 +26,9 @@ app.set_default()
 def end_with_the_worker(**_: object) -> None:
     """Let no pool process outlive a killed worker: it would go on with work that is another's."""
     die_with_parent(signal.SIGKILL, os.getppid())
+
+
+@worker_process_init.connect(weak=False)
+def compute_on_one_core(**_: object) -> None:
+    """Two processes of one thread embed more than one process of two."""
+    cores.take_one()

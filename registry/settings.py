@@ -240,6 +240,8 @@ NEW_QUESTIONS_PER_DAY = _number("NEW_QUESTIONS_PER_DAY", 50_000)
 # Copies of questions' vectors: how many a process holds, how long Redis does (0: not at all).
 QUESTION_CACHE_SIZE = _number("QUESTION_CACHE_SIZE", 5000)
 QUESTION_CACHE_SECONDS = _number("QUESTION_CACHE_SECONDS", 86_400)
+# Processor cores that one question takes, of those that are there.
+QUESTION_THREADS = min(_number("QUESTION_THREADS", 2, least=1), os.cpu_count() or 1)
 # `retrieve` asks the knowledge bases that apply at once: how many by one process, and how long.
 RETRIEVE_PARALLELISM = _number("RETRIEVE_PARALLELISM", 4, least=1)
 RETRIEVE_SECONDS = _number("RETRIEVE_SECONDS", 10, least=1)

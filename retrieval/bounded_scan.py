@@ -34,12 +34,14 @@ broken. Every other row is kept.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numkong
 import numpy as np
 from numpy.typing import NDArray
 
+from registry import cores
 from retrieval.vectors import Vector
 
 _HIGHEST = 127
@@ -98,51 +100,96 @@ def candidates(
     ``count`` is from 1; of a table with fewer rows all are returned. The second and the third
     array are the lower and upper ends.
     """
-    question = encode(query.reshape(1, -1))
-    length = float(_lengths(query.reshape(1, -1).astype(np.float64))[0])
-    scale = float(question.scales[0])
-    coded_length = float(_lengths(question.codes.astype(np.float64))[0]) * scale
-    fixed = (
-        float(question.lost[0]) * table.longest
-        + _HALF_A_STEP
-        + _SMALL * (2 + coded_length * table.longest + length * table.longest)
-    )
-    per_lost = length * (1 + _SMALL)
+    asked = _Asked.of(query, table, count)
+    parts = cores.spread(partial(_scan, asked, table), _parts(len(table.codes)))
+    row = np.concatenate([part.rows for part in parts])
+    middle = np.concatenate([part.middles for part in parts])
+    margin = table.lost[row] * asked.per_lost + asked.fixed
+    lows = _largest(np.concatenate([part.highest_lows for part in parts]), count)
+    if len(lows) == count:
+        left = middle + margin >= lows.min()
+        row, middle, margin = row[left], middle[left], margin[left]
+    return row, middle - margin, middle + margin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A coded question, and what of the bound is the same for every row of a table."""
+
+    codes: NDArray[np.int8]
+    scale: float
+    fixed: float
+    per_lost: float
+    count: int
+
+    @classmethod
+    def of(cls, query: Vector, table: Codes, count: int) -> _Asked:
+        coded = encode(query.reshape(1, -1))
+        length = float(_lengths(query.reshape(1, -1).astype(np.float64))[0])
+        scale = float(coded.scales[0])
+        coded_length = float(_lengths(coded.codes.astype(np.float64))[0]) * scale
+        return cls(
+            codes=coded.codes,
+            scale=scale,
+            fixed=(
+                float(coded.lost[0]) * table.longest
+                + _HALF_A_STEP
+                + _SMALL * (2 + coded_length * table.longest + length * table.longest)
+            ),
+            per_lost=length * (1 + _SMALL),
+            count=count,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Scanned:
+    """Of some rows: those that can be among the best, their middles, and the highest lower ends."""
+
+    rows: NDArray[np.intp]
+    middles: NDArray[np.float64]
+    highest_lows: NDArray[np.float64]
+
+
+def _parts(total: int) -> list[range]:
+    """Return as many runs of rows as there are cores for them, none of them small."""
+    number = max(1, min(cores.per_question(), total // _ROWS))
+    return [range(total * at // number, total * (at + 1) // number) for at in range(number)]
+
+
+def _scan(asked: _Asked, table: Codes, part: range) -> _Scanned:
+    """Rule out rows by what was found before them in the same part."""
     rows: list[NDArray[np.intp]] = []
     middles: list[NDArray[Any]] = []
     highest_lows = np.empty(0, dtype=np.float64)
     threshold = -np.inf
-    start, total = 0, len(table.codes)
-    while start < total:
-        end = min(total, start + (_FIRST_ROWS if start == 0 else _ROWS))
+    start = part.start
+    while start < part.stop:
+        end = min(part.stop, start + (_FIRST_ROWS if start == part.start else _ROWS))
         # Integers below 2³¹, and exact as float64.
         products = np.asarray(
-            numkong.cdist(question.codes, table.codes[start:end], metric="dot"), dtype=np.float64
+            numkong.cdist(asked.codes, table.codes[start:end], metric="dot"), dtype=np.float64
         ).ravel()
-        near = products * table.scales[start:end] * scale
+        near = products * table.scales[start:end] * asked.scale
         if threshold == -np.inf:
             found = np.arange(end - start)
         else:
             # By the block's largest loss first: one comparison of each row is all that most cost.
-            most_lost = float(table.lost[start:end].max()) * per_lost
-            found = np.flatnonzero(near >= threshold - most_lost - fixed)
+            most_lost = float(table.lost[start:end].max()) * asked.per_lost
+            found = np.flatnonzero(near >= threshold - most_lost - asked.fixed)
         if len(found):
             kept = near[found]
-            lows = kept - (table.lost[start:end][found] * per_lost + fixed)
+            lows = kept - (table.lost[start:end][found] * asked.per_lost + asked.fixed)
             rows.append(found + start)
             middles.append(kept)
-            highest_lows = _largest(np.concatenate((highest_lows, lows)), count)
-            if len(highest_lows) == count:
+            highest_lows = _largest(np.concatenate((highest_lows, lows)), asked.count)
+            if len(highest_lows) == asked.count:
                 threshold = float(highest_lows.min())
         start = end
-    if not rows:
-        nothing = np.empty(0, dtype=np.float64)
-        return np.empty(0, dtype=np.intp), nothing, nothing
-    row, middle = np.concatenate(rows), np.concatenate(middles)
-    margin = table.lost[row] * per_lost + fixed
-    left = middle + margin >= threshold
-    row, middle, margin = row[left], middle[left], margin[left]
-    return row, middle - margin, middle + margin
+    return _Scanned(
+        np.concatenate([np.empty(0, dtype=np.intp), *rows]),
+        np.concatenate([np.empty(0, dtype=np.float64), *middles]),
+        highest_lows,
+    )
 
 
 def _largest(values: NDArray[np.float64], count: int) -> NDArray[np.float64]:

@@ -124,13 +124,20 @@ def _stored_for_good(
 
 def _embedded(model: EmbeddingModel, question: Question) -> QueryEmbedding:
     encoder = _encoder_of(model)
+    computed = _computed(encoder, question)
     return QueryEmbedding(
         model=model,
         query_digest=question.digest,
-        vector=encoder.encode_query(question.query),
-        truncated=encoder.query_tokens(question.query) > encoder.max_tokens,
+        vector=computed.vector,
+        truncated=computed.truncated,
         provenance=encoder.provenance,
     )
+
+
+def _computed(encoder: Encoder, question: Question) -> QuestionVector:
+    # Counted first: an encoder that has just counted a text need not tokenise it again.
+    truncated = encoder.query_tokens(question.query) > encoder.max_tokens
+    return QuestionVector(vector=encoder.encode_query(question.query), truncated=truncated)
 
 
 def _insert(row: QueryEmbedding, *, keep: bool, room: Room) -> QueryEmbedding | None:
@@ -173,11 +180,7 @@ def vector_again(model: EmbeddingModel, question: Question) -> QuestionVector:
     row, _ = _look_up(model, question, Room.of(None))
     if row is not None:
         return _read(row)
-    encoder = _encoder_of(model)
-    return QuestionVector(
-        vector=encoder.encode_query(question.query),
-        truncated=encoder.query_tokens(question.query) > encoder.max_tokens,
-    )
+    return _computed(_encoder_of(model), question)
 
 
 def _encoder_of(model: EmbeddingModel) -> Encoder:

@@ -31,9 +31,9 @@ from tests.endpoint import KEY, Endpoint, running_endpoint
 from tests.traces import forget_traces
 from tests.worker import Worker, running_worker
 
-# Of the writer of traces, of the questions' copies, of the bindings that are asked at once, and of
-# the library that draws progress bars.
-THREADS_THAT_STAY = ("trace-writer", "question-cache", "retrieve", "tqdm_monitor")
+# Of the writer of traces, of the questions' copies, of the bindings that are asked at once, of what
+# is split over cores, and of the library that draws progress bars.
+THREADS_THAT_STAY = ("trace-writer", "question-cache", "retrieve", "cores", "tqdm_monitor")
 PATIENCE_SECONDS = 120
 
 # The same examples in every run, however slow the machine: a test that fails has a cause in what

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from django.conf import settings
 
+from registry import cores
 from retrieval.encoders.base import SPECIAL_TOKENS, Encoder, Vector
 from retrieval.encoders.bundled import DEFAULT_MODEL, BundledEncoder
 from retrieval.encoders.cross import CrossEncoder
@@ -73,7 +74,7 @@ def optional_models() -> list[str]:
 
 def _load(name: str) -> Encoder:
     if name == DEFAULT_MODEL:
-        return BundledEncoder(Path(settings.MODELS_DIR))
+        return BundledEncoder(Path(settings.MODELS_DIR), threads=cores.per_question())
     if name == MULTILINGUAL_MODEL:
         return MultilingualEncoder()
     return NamedEncoder(name)

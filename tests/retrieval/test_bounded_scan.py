@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from registry import cores
+from retrieval import bounded_scan
 from retrieval.bounded_scan import candidates, encode
 from retrieval.scoring import scores
 from retrieval.vectors import Vector
@@ -55,15 +59,25 @@ def worlds(draw: st.DrawFn) -> tuple[Vector, Vector]:
     return unit(query), unit(rows)
 
 
+@contextmanager
+def parts(number: int) -> Iterator[None]:
+    """Split tables of any size over so many cores."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cores, "per_question", lambda: number)
+        patch.setattr(bounded_scan, "_ROWS", 7 if number > 1 else bounded_scan._ROWS)
+        yield
+
+
 @settings(max_examples=300, deadline=None)
-@given(worlds(), st.integers(1, 120))
+@given(worlds(), st.integers(1, 120), st.integers(1, 4))
 def test_candidates__of_hostile_vectors__hold_every_one_of_the_best(
-    world: tuple[Vector, Vector], count: int
+    world: tuple[Vector, Vector], count: int, number: int
 ) -> None:
     query, vectors = world
     exact = np.array(scores(query, vectors))
 
-    rows, low, high = candidates(query, encode(vectors), count)
+    with parts(number):
+        rows, low, high = candidates(query, encode(vectors), count)
 
     assert (low <= exact[rows]).all()
     assert (exact[rows] <= high).all()

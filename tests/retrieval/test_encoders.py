@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from django.conf import settings
 
 from registry.errors import Unavailable
 from retrieval.encoders import DEFAULT_MODEL, Encoder, encoder_for
+from retrieval.encoders.bundled import BundledEncoder
 from retrieval.encoders.graph import ensure_graph
 
 TEXTS = [
@@ -55,6 +57,14 @@ def test_encoder__any_companions_order_and_threads__same_bits(encoder):
         assert np.array_equal(np.stack(alone).view(np.uint32), np.stack(other).view(np.uint32))
 
 
+@pytest.mark.parametrize("threads", [2, 3, 8])
+def test_encoder__several_threads_for_one_text__same_bits(encoder, threads):
+    other = BundledEncoder(Path(settings.MODELS_DIR), threads=threads)
+
+    for text in TEXTS:
+        assert np.array_equal(encoder.encode_query(text), other.encode_query(text))
+
+
 # What a process of its own prints: its vectors, and which heavy libraries it has loaded.
 _PROGRAM = """
 import json, sys
@@ -70,7 +80,8 @@ print(json.dumps([vectors.tobytes().hex(), encoder.fingerprint, sorted(heavy)]))
 
 def _in_a_process(models_dir: object) -> subprocess.Popen[str]:
     program = (
-        f"from django.conf import settings; settings.configure(MODELS_DIR={str(models_dir)!r})"
+        "from django.conf import settings; "
+        f"settings.configure(MODELS_DIR={str(models_dir)!r}, QUESTION_THREADS=1)"
     )
     return subprocess.Popen(
         [sys.executable, "-c", program + _PROGRAM],
