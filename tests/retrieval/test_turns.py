@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
+from django.db import transaction
 
 from retrieval.build_control import cancel_build, pause_build, resume_build
 from retrieval.claims import claim_piece
@@ -28,8 +29,9 @@ def _text(number: int, words: int) -> str:
 def _make_large(fill: Callable[[KnowledgeBase], None], **values: object) -> KnowledgeBase:
     """A base whose documents are built at once, not one after the other as they come in."""
     base = builders.make_base("Large", **values)
-    builders.add_text(base, "first.md", "First.")
-    pause_build(actor=builders.ACTOR, base=base)
+    with transaction.atomic():  # or a worker is quicker, and builds the first alone
+        builders.add_text(base, "first.md", "First.")
+        pause_build(actor=builders.ACTOR, base=base)
     fill(base)
     return base
 
