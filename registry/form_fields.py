@@ -48,6 +48,15 @@ class JSONTextField(ExactTextField):
             raise ValidationError(error.detail.replace("The body", "This")) from error
 
 
+def remember_shown(form: forms.BaseForm) -> None:
+    """Let a form send back what its page showed, so that ``changed_data`` is what a person changed.
+
+    Somebody else may have changed the rest meanwhile.
+    """
+    for field in form.fields.values():
+        field.show_hidden_initial = True
+
+
 def one_line_end(text: str) -> str:
     """Return ``text`` with every line end as LF."""
     return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -184,7 +184,7 @@ class AgentAdmin(RegistryAdmin[Agent]):
         )
         if form.is_valid():
             try:
-                update_agent(actor=actor_of(request), agent=agent, values=form.cleaned_data)
+                update_agent(actor=actor_of(request), agent=agent, values=form.changes())
             except RegistryError as error:
                 show_errors(form, error, AGENT_FIELDS)
             else:

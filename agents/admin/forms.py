@@ -8,7 +8,7 @@ from typing import Any
 from django import forms
 from django.contrib.admin import widgets
 
-from registry.form_fields import ExactTextField, JSONTextField
+from registry.form_fields import ExactTextField, JSONTextField, remember_shown
 
 AGENT_FIELDS: Mapping[str, str] = {"slug": "slug", "name": "name"}
 ALIAS_FIELDS: Mapping[str, str] = {"name": "name", "version": "version"}
@@ -32,6 +32,14 @@ class AgentForm(forms.Form):
         required=False,
         help_text="An archived agent is not edited or published; its versions keep answering.",
     )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        remember_shown(self)
+
+    def changes(self) -> dict[str, Any]:
+        """Return what was changed on the page."""
+        return {name: self.cleaned_data[name] for name in self.changed_data}
 
 
 class ContextForm(forms.Form):

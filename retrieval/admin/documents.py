@@ -209,16 +209,12 @@ class DocumentAdmin(PartAdmin[Document], RetryButtons):
         )
 
     def _saved(self, request: HttpRequest, document: Document, form: DocumentForm) -> bool:
-        typed = form.cleaned_data
         try:
             update_document(
                 actor=actor_of(request),
                 base=document.knowledge_base,
                 document_id=document.pk,
-                name=typed["name"],
-                metadata={} if typed["metadata"] is None else typed["metadata"],
-                enabled=typed["enabled"],
-                chunking=form.chunking(),
+                **form.changes(),
             )
         except RegistryError as error:
             show_errors(form, error, DOCUMENT_FIELDS)

@@ -9,7 +9,7 @@ from django import forms
 from django.conf import settings
 from django.contrib.admin import widgets
 
-from registry.form_fields import JSONTextField
+from registry.form_fields import JSONTextField, remember_shown
 from retrieval.chunking import STRATEGIES
 from retrieval.embedding_models import model_names
 from retrieval.encoders import DEFAULT_MODEL
@@ -103,6 +103,8 @@ class KnowledgeBaseForm(forms.Form):
         effect = (settings_of(base) if base else SearchSettings()).effect()
         self._help(limits[base.model.name if base else settings.EMBEDDING_MODEL] - 2, effect)
 
+        remember_shown(self)
+
     def _help(self, most: int, effect: Mapping[str, str]) -> None:
         texts = {
             "model": (
@@ -180,6 +182,25 @@ class KnowledgeBaseForm(forms.Form):
             },
         }
 
+    def changes(self) -> dict[str, Any]:
+        """Return what was changed on the page, as the use cases take it."""
+        values, changed = self.values(), set(self.changed_data)
+        members = {
+            "name": {"name"},
+            "embeddingModel": {"model"},
+            "chunking": {"strategy", "size", "overlap"},
+            "failurePolicy": {"failure_policy"},
+        }
+        settings = {
+            member: value
+            for member, value in values["settings"].items()
+            if KNOWLEDGE_BASE_FIELDS[f"settings.{member}"] in changed
+        }
+        return {
+            **{member: values[member] for member, names in members.items() if names & changed},
+            **({"settings": settings} if settings else {}),
+        }
+
 
 def _tag(effect: str) -> str:
     if effect == "read":
@@ -248,6 +269,10 @@ class DocumentForm(forms.Form):
         help_text="In tokens, less than the size; empty: what suits the size.",
     )
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        remember_shown(self)
+
     def clean(self) -> dict[str, Any]:
         typed: dict[str, Any] = super().clean() or self.cleaned_data
         if not typed.get("strategy"):
@@ -255,6 +280,19 @@ class DocumentForm(forms.Form):
                 if typed.get(name) is not None:
                     self.add_error(name, "Choose a strategy first.")
         return typed
+
+    def changes(self) -> dict[str, Any]:
+        """Return what was changed on the page, as the use case takes it."""
+        typed, changed = self.cleaned_data, set(self.changed_data)
+        values = {
+            "name": typed["name"],
+            "metadata": {} if typed["metadata"] is None else typed["metadata"],
+            "enabled": typed["enabled"],
+        }
+        found = {name: value for name, value in values.items() if name in changed}
+        if changed & {"strategy", "size", "overlap"}:
+            found["chunking"] = self.chunking()
+        return found
 
     def chunking(self) -> dict[str, Any] | None:
         """Return the chunking of its own as the use case takes it; None: that of its base."""

@@ -176,7 +176,7 @@ class KnowledgeBaseAdmin(BuildButtons, EvaluationPages):
                     preview = preview_form.preview(form.values())
                 else:
                     update_knowledge_base(
-                        actor=actor_of(request), knowledge_base_id=base.pk, values=form.values()
+                        actor=actor_of(request), knowledge_base_id=base.pk, values=form.changes()
                     )
                     messages.success(request, "The settings are saved.")
                     return HttpResponseRedirect(self.url("change", base))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from agents.drafting import draft_of
+from agents.drafting import draft_of, update_agent
 from agents.models import Agent, AgentVersion
 from retrieval.knowledge_bases import find
 from retrieval.models import KnowledgeBase
@@ -353,3 +353,17 @@ def test_alias__a_bad_name_or_version__moves_nothing(
 @pytest.mark.parametrize("page", ["change", "draft", "history", "delete"])
 def test_agent__an_address_with_nul__is_refused(browser: Client, page: str) -> None:
     assert browser.get(f"/admin/agents/agent/a%00b/{page}/").status_code == 400
+
+
+def test_agent__archived_by_another_meanwhile__is_not_brought_back_by_a_rename(
+    browser: Client, agent: Agent
+) -> None:
+    url = address_of(agent, "settings")
+    typed = sent_by(browser.get(url), "initial-archived", name="Renamed")
+    update_agent(actor=builders.ACTOR, agent=agent, values={"archived": True})
+
+    browser.post(url, typed)
+
+    agent.refresh_from_db()
+    assert agent.name == "Renamed"
+    assert agent.archived_at is not None

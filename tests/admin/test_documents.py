@@ -5,6 +5,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
+from retrieval.documents import update_document
 from retrieval.knowledge_bases import find
 from retrieval.models import Document, KnowledgeBase
 from retrieval.purging import purge_document
@@ -251,3 +252,29 @@ def test_comparing__a_revision_that_cannot_be_read_or_is_purged__says_why(
 
     assert "Revision 2 could not be read: The PDF file is damaged" in failed
     assert "Revision 1 was purged: its text is gone." in purged
+
+
+def test_document__changed_by_another_meanwhile__keeps_what_this_page_did_not_change(
+    browser: Client, base: KnowledgeBase, document: Document
+) -> None:
+    url = address_of(document, "change")
+    typed = sent_by(browser.get(url), "metadata", enabled=None)
+    update_document(
+        actor=builders.ACTOR,
+        base=base,
+        document_id=document.pk,
+        name="eu/returns.md",
+        metadata={"a": 1},
+        chunking={"strategy": "sentence", "size": 40, "overlap": 5},
+    )
+
+    answer = browser.post(url, typed)
+
+    assert answer.status_code == 302
+    document.refresh_from_db()
+    assert (document.name, document.metadata, document.enabled) == (
+        "eu/returns.md",
+        {"a": 1},
+        False,
+    )
+    assert document.chunking

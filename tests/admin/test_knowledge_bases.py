@@ -13,7 +13,7 @@ from pytest_django.fixtures import Settings
 
 from registry.models import AuditEvent
 from retrieval.indexing import start_build
-from retrieval.knowledge_bases import find
+from retrieval.knowledge_bases import find, update_knowledge_base
 from retrieval.models import Document, KnowledgeBase
 from tests import builders
 from tests.admin.conftest import Audited
@@ -445,3 +445,25 @@ def test_settings__preview_that_cannot_be__says_why_at_the_field(
     forms = page.context["adminform"].form, page.context["preview_fields"].form
     assert [list(form.errors) for form in forms if form.errors] == [[field]]
     assert page.context["preview"] is None
+
+
+def test_settings__changed_by_another_meanwhile__keep_what_this_page_did_not_change(
+    browser: Client,
+) -> None:
+    base = builders.base_with()
+    url = address_of(base, "settings")
+    typed = sent_by(browser.get(url), "strategy", name="Renamed", rerank_enabled="on")
+    chunking = {"strategy": "markdown", "size": 77, "overlap": 7}
+    update_knowledge_base(
+        actor=builders.ACTOR,
+        knowledge_base_id=base.pk,
+        values={"chunking": chunking, "settings": {"defaultTopK": 9}},
+    )
+
+    answer = browser.post(url, typed)
+
+    assert answer.status_code == 302
+    base.refresh_from_db()
+    assert (base.name, base.rerank_enabled) == ("Renamed", True)
+    assert (base.chunking_strategy, base.chunk_size, base.chunk_overlap) == ("markdown", 77, 7)
+    assert base.default_top_k == 9
