@@ -73,7 +73,7 @@ def test_trace__every_member__is_kept_as_it_was_given() -> None:
         manifest_digest="sha256:" + "0" * 64,
         conversation_id="c-1",
         arguments={"query": "“ß” \\ \U0001f600", "topK": None, "z": 1, "a": [1.5, True]},
-        decisions=[{"label": "EU"}],
+        decisions=[{"label": 'EU "\\u0000" \0 \x1f'}],
         context_problems=[{"variable": "region"}],
         groups=[{"results": []}],
         receipt="sha256:" + "1" * 64,
