@@ -1,7 +1,7 @@
 """JSON as the API takes it: what could mean two things is refused by name.
 
 Refused: duplicate keys, NaN and infinities, NUL, lone surrogates, integers beyond ±2^53 and
-nesting deeper than 32. Key order is kept. Knows neither Django nor Celery.
+nesting deeper than 40. Key order is kept. Knows neither Django nor Celery.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any
 
 from registry.errors import FieldError, Malformed
 
-MAX_DEPTH = 32
+# A context's own levels, and those of what it stands in
+MAX_DEPTH = 40
 _LARGEST_INTEGER = 2**53
 
 

@@ -8,6 +8,7 @@ import pytest
 from django.conf import settings
 from pytest_django.fixtures import Settings
 
+from agents.contexts import MAX_DEPTH
 from agents.models import Agent
 from retrieval.models import KnowledgeBase
 from tests import builders
@@ -233,13 +234,28 @@ def test_context__over_its_size__is_refused(api: CheckedClient, agent: Agent) ->
     assert_problem(response, 422, "invalid", field="context", value=None)
 
 
+@pytest.mark.parametrize("action", ["resolve", "retrieve"])
+def test_context__nested_in_itself__is_taken_to_its_limit_and_refused_beyond(
+    api: CheckedClient, agent: Agent, action: str
+) -> None:
+    def ask(levels: int) -> Any:
+        query = "" if action == "resolve" else '"query": "lamp", '
+        lists = "[" * (levels - 1) + "]" * (levels - 1)
+        body = f'{{"version": 1, {query}"context": {{"a": {lists}}}}}'
+        return api.post(f"/api/v1/agents/support/{action}", body, content_type="application/json")
+
+    assert ask(MAX_DEPTH).status_code == 200
+    with nothing_written():
+        assert_problem(ask(MAX_DEPTH + 1), 422, "invalid", field="context", value=None)
+
+
 @pytest.mark.parametrize("action", ["resolve", "retrieve", "tools/search/call"])
 @pytest.mark.parametrize(
     ("context", "code", "field"),
     [
         ('{"a": 1, "a": 2}', "json.duplicate_key", "context"),
         ('{"a": {"b": 1, "c": 2, "b": 3}}', "json.duplicate_key", "context.a"),
-        ('{"a": ' + "[" * 31 + "]" * 31 + "}", "json.too_deep", "(body)"),
+        ('{"a": ' + "[" * 39 + "]" * 39 + "}", "json.too_deep", "(body)"),
         ('{"a": [1, 9007199254740993]}', "json.integer_too_large", "context.a.1"),
         ('{"a": ' + "9" * 5000 + "}", "json.integer_too_large", "context.a"),
         ('{"a": NaN}', "json.not_a_number", "context.a"),
