@@ -35,19 +35,12 @@ class ExpressionWarning(NamedTuple):
 def warnings_of(
     tree: ast.expr, names: Sequence[Name], declarations: Declarations
 ) -> tuple[ExpressionWarning, ...]:
-    """Return the warnings on an expression, the most general first."""
+    """Return the warnings on an expression, causes before what follows from them."""
     found = []
     if not declarations:
         message = "No context variables are declared: names and values are not checked."
         found.append(ExpressionWarning("expression.not_checked", message, is_note=True))
     trial = Trial(tree, names)
-    outcomes = trial.outcomes()
-    if not outcomes & TRUE_BIT:
-        message = "The expression can never be true."
-        found.append(ExpressionWarning("expression.never_true", message))
-    elif outcomes == TRUE_BIT:
-        message = "The expression is always true; use null for a binding that always applies."
-        found.append(ExpressionWarning("expression.always_true", message))
     never: dict[tuple[str, tuple[Any, ...]], list[Any]] = {}
     for atom, alone in trial.alone.items():
         text = atom.parts[0].expression
@@ -66,6 +59,13 @@ def warnings_of(
             f"allowed: {listed(allowed, exact=exact)}."
         )
         found.append(ExpressionWarning("expression.value_never_allowed", message, allowed=allowed))
+    outcomes = trial.outcomes()
+    if not outcomes & TRUE_BIT:
+        message = "The expression can never be true."
+        found.append(ExpressionWarning("expression.never_true", message))
+    elif outcomes == TRUE_BIT:
+        message = "The expression is always true; use null for a binding that always applies."
+        found.append(ExpressionWarning("expression.always_true", message))
     return tuple(dict.fromkeys(found))
 
 

@@ -319,7 +319,7 @@ def test_draft__an_expression_that_is_hardly_meant__is_saved_once_the_box_is_tic
         )
 
     assert "Some expressions are valid and hardly meant" in text_of(page)
-    assert "can never be true" in _errors_at(page, "bindings-0-expression")[0]
+    assert "`region` is never `FR`" in _errors_at(page, "bindings-0-expression")[0]
     assert configuration_of(draft_of(agent)).bindings[0].expression == "region == 'FR'"
     after = AuditEvent.objects.latest("id").after
     assert after is not None
