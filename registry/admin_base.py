@@ -119,7 +119,8 @@ class FilteredList(admin.ModelAdmin[M]):
             if isinstance(one, str):
                 allowed.update((one, f"{one}__exact", f"{one}__isnull", f"{one}__id__exact"))
         name, *_ = lookup.split("__")
-        is_column = name in {field.name for field in self.opts.get_fields()}
+        columns = {"pk", *(field.attname for field in self.opts.concrete_fields)}
+        is_column = name in columns | {field.name for field in self.opts.get_fields()}
         # What is no column is a filter of our own, or goes unheeded with a message.
         return lookup in allowed or not is_column
 

@@ -4,7 +4,7 @@ import os
 import signal
 
 from celery import Celery
-from celery.signals import worker_process_init
+from celery.signals import worker_init, worker_process_init
 from kombu.transport.virtual import Channel
 
 from registry import cores
@@ -28,6 +28,7 @@ def end_with_the_worker(**_: object) -> None:
     die_with_parent(signal.SIGKILL, os.getppid())
 
 
+@worker_init.connect(weak=False)
 @worker_process_init.connect(weak=False)
 def compute_on_one_core(**_: object) -> None:
     """Two processes of one thread embed more than one process of two."""

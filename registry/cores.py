@@ -28,14 +28,22 @@ def take_one() -> None:
 
 
 def spread(work: Callable[[T], R], parts: Sequence[T]) -> list[R]:
-    """Return what ``work`` gives for each part; the first is done by the caller's own thread.
+    """Return what ``work`` gives for each part; the first is done by the caller's own thread, and so
+    are others that no thread was free for.
 
     For work that lets other threads run (numpy's, for instance) and needs no database. Raises what
     ``work`` raises.
     """
     others = [_pool().submit(work, part) for part in parts[1:]]
-    done = [work(part) for part in parts[:1]]
-    return [*done, *(other.result() for other in others)]
+    try:
+        done = [work(part) for part in parts[:1]]
+        # Nobody waits for threads that are busy with other questions.
+        rest = zip(others, parts[1:], strict=True)
+        done += [work(part) if other.cancel() else other.result() for other, part in rest]
+        return done
+    finally:
+        for other in others:
+            other.cancel()
 
 
 _lock = threading.Lock()

@@ -45,7 +45,7 @@ class HostCopies:
         self._wanted: dict[int, IndexSnapshot] = {}
         self._not_before: dict[int, float] = {}
         self._thread: threading.Thread | None = None
-        self._ending = False
+        self._end = threading.Event()
 
     def find(self, snapshot: IndexSnapshot) -> Copy | None:
         """Return the copy of ``snapshot``; None where it is not ready (it will be soon) or where
@@ -79,15 +79,17 @@ class HostCopies:
         """Let the thread look after the folder from now on, whether or not copies are wanted."""
         with self._changed:
             if self._thread is None or not self._thread.is_alive():
-                self._ending = False
-                self._thread = threading.Thread(target=self._run, name="host-copies", daemon=True)
+                self._end = threading.Event()
+                self._thread = threading.Thread(
+                    target=self._run, args=(self._end,), name="host-copies", daemon=True
+                )
                 self._thread.start()
 
     def stop(self) -> None:
         """End the thread once it has done what it is at; what is wanted next starts another."""
         with self._changed:
-            thread = self._thread
-            self._ending = True
+            thread, self._thread = self._thread, None
+            self._end.set()
             self._changed.notify_all()
         if thread is not None:
             thread.join()
@@ -135,12 +137,12 @@ class HostCopies:
             self._close(pk, copy)
         self._not_before.clear()
 
-    def _run(self) -> None:
+    def _run(self, end: threading.Event) -> None:
         look_again_at = 0.0
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._ending or self._next(), self._patience())
-                if self._ending:
+                self._changed.wait_for(lambda: end.is_set() or self._next(), self._patience())
+                if end.is_set():
                     return
                 snapshot = self._next()
             try:

@@ -26,6 +26,27 @@ def test_spread__of_several_parts__does_them_at_once_and_answers_in_order() -> N
     assert own == threading.current_thread().name != other
 
 
+def test_spread__while_the_other_threads_are_busy__is_done_by_the_caller() -> None:
+    begun, go_on = threading.Semaphore(0), threading.Event()
+
+    def wait(part: int) -> bool:
+        begun.release()
+        return go_on.wait(60)
+
+    def name(part: int) -> str:
+        return threading.current_thread().name
+
+    busy = threading.Thread(target=cores.spread, args=(wait, range(3)))
+    busy.start()
+    for _ in range(1 + cores._pool()._max_workers):
+        begun.acquire()
+    try:
+        assert cores.spread(name, [1, 2]) == [threading.current_thread().name] * 2
+    finally:
+        go_on.set()
+        busy.join()
+
+
 @pytest.mark.parametrize("bad", [0, 1])
 def test_spread__of_a_part_that_fails__raises_what_it_raised(bad: int) -> None:
     def work(part: int) -> int:

@@ -43,6 +43,7 @@ def read(content: bytes) -> Extracted:
         ("0.00 %;[Red]-0.00 %", "0.2", "20.00%"),
         ("0.0#%", "0.125", "12.5%"),
         ("0%", "n/a", "n/a"),
+        (f"0.{'0' * 15}%", "123456789012345", f"12345678901234500.{'0' * 15}%"),
         ("00000", "1234", "01234"),
         ("00000", "-7", "-00007"),
         ("dd/mm/yyyy", "45352", "2024-03-01"),
@@ -154,6 +155,7 @@ def test_workbook__with_a_box_a_chart_and_comments__reads_the_first_two_and_name
     [
         '<row><c r="A1"><v>1</v></c><c r="XFD1"><v>1</v></c></row>' * 1000,
         '<row><c t="s"><v>0</v></c></row>' * 10_000,
+        "<row><c><v>1</v></c></row>" + '<row><c r="XFD1"><v>1</v></c></row>' * 10_000,
     ],
 )
 def test_workbook__that_unfolds_beyond_all_bounds__is_too_large(row):
@@ -163,6 +165,24 @@ def test_workbook__that_unfolds_beyond_all_bounds__is_too_large(row):
         read(workbook(row, **{"sharedStrings.xml": strings}))
 
     assert failure.value.code == "extraction.too_large"
+
+
+def test_workbook__with_escaped_characters_beyond_the_first_65536__has_them_whole():
+    content = workbook('<row><c t="inlineStr"><is><t>a _xD83D__xDE00_ _xD83D_</t></is></c></row>')
+
+    assert read(content).segments[0].text == "a \N{GRINNING FACE} \N{REPLACEMENT CHARACTER}"
+
+
+def test_workbook__whose_cells_go_back__has_their_texts_and_no_end():
+    content = workbook(
+        '<row><c r="C1"><v>1</v></c><c r="A1"><v>2</v></c></row>'
+        "<row>" + '<c r="A2"><v>3</v></c>' * 20_000 + "</row>"
+    )
+
+    first, second = read(content).segments[0].text.split("\n")
+
+    assert first.split() == ["1", "2"]
+    assert len(second.split("\t")) == 16_384
 
 
 def test_workbook__with_places_beyond_the_last_column__leaves_these_cells_out():

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 
 # Quoted and escaped letters, padding, colours, conditions and languages
 _DECORATION = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
@@ -111,7 +111,8 @@ def _percentage(value: str, *, places: str) -> str:
         return value
     most = min(len(places), _MOST_PLACES)
     least = min(places.count("0"), most)
-    rounded = (Decimal(value) * 100).quantize(Decimal(1).scaleb(-most), ROUND_HALF_UP)
+    with localcontext(prec=_MOST_DIGITS + _MOST_PLACES + 10):
+        rounded = (Decimal(value) * 100).quantize(Decimal(1).scaleb(-most), ROUND_HALF_UP)
     whole, _, fraction = f"{rounded:f}".partition(".")
     fraction = fraction[:least] + fraction[least:].rstrip("0")
     return f"{whole}.{fraction}%" if fraction else f"{whole}%"

@@ -86,7 +86,15 @@ def _text(item: Element) -> str:
         for element in item.iter("{*}t")
         if (parent := element.getparent()) is not None and xml.name(parent) != "rPh"
     ]
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), "".join(parts))
+    return _unescaped("".join(parts))
+
+
+def _unescaped(text: str) -> str:
+    """Return a text with the characters that XML cannot hold, which stand as UTF-16 in it."""
+    if "_x" not in text:
+        return text
+    units = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+    return units.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _format_codes(archive: Archive, part: str) -> Iterator[str]:
@@ -113,7 +121,7 @@ def _write_sheet(archive: Archive, part: str, book: _Book, reading: Reading) -> 
         first, cells = _cells(row, book)
         if cells:
             rows.append((first, cells))
-            size += len(cells) + sum(map(len, cells))
+            size += first + len(cells) + sum(map(len, cells))
             if size > outline.left:
                 break
     indent = min((first for first, _ in rows), default=0)
@@ -132,7 +140,7 @@ def _cells(row: Element, book: _Book) -> tuple[int, list[str]]:
     for cell in row:
         column = _column(cell.get("r", ""), column + 1)
         text = " ".join(_shown(cell, book).split())
-        if not text or not 0 <= column < _MOST_COLUMNS:
+        if not text or not 0 <= column < _MOST_COLUMNS or len(cells) >= _MOST_COLUMNS:
             continue
         if not cells:
             first = column
@@ -178,7 +186,7 @@ def _shown(cell: Element, book: _Book) -> str:
         style = cell.get("s", "0")
         at = int(style) if style.isdecimal() else 0
         return (book.formats[at] if at < len(book.formats) else number_format(""))(value)
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), value)
+    return _unescaped(value)
 
 
 def _write_drawing(archive: Archive, part: str, reading: Reading) -> None:
